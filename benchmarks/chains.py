@@ -15,7 +15,7 @@ from typing import Final
 
 from aggregator.audit.capture import Capture
 from aggregator.audit.rows import RowMaker
-from aggregator.domain.call_record import CallRecord, RecordedCaller, Stage, TraceContext
+from aggregator.domain.call_record import TOOL_CALL, CalledItem, CallRecord, RecordedCaller, Stage, TraceContext
 from aggregator.storage.audit.chain import ChainBatch
 from aggregator.storage.database import open_database
 
@@ -45,9 +45,7 @@ def _call(chain: int, number: int) -> CallRecord:
         started=time.time(),
         caller=RecordedCaller("shop", "http"),
         asked_name="crm.list_orders",
-        server="crm",
-        tool="crm.list_orders",
-        own_name="list_orders",
+        called=CalledItem(TOOL_CALL, "crm", "crm.list_orders", "list_orders"),
         duration=0.0125,
         steps=[Stage("upstream", 0.0001, 0.012)],
         arguments={"page": number},

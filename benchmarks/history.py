@@ -8,7 +8,19 @@ from typing import Final
 
 from aggregator.audit.capture import Capture
 from aggregator.audit.rows import RowMaker
-from aggregator.domain.call_record import AuditEvent, CallRecord, RecordedCaller, Stage, Status, TraceContext
+from aggregator.domain.call_record import (
+    TOOL_CALL,
+    AuditEvent,
+    CalledItem,
+    CallRecord,
+    RecordedCaller,
+    RecordedDecision,
+    RecordedOutcome,
+    RecordedSending,
+    Stage,
+    Status,
+    TraceContext,
+)
 from aggregator.storage.audit.chain import ChainBatch
 from aggregator.storage.database import open_database
 
@@ -62,18 +74,17 @@ def _past_call(chance: random.Random, agent: str, server: str, tool: str, at: fl
     call = CallRecord(
         TraceContext(f"{chance.getrandbits(128):032x}", f"{chance.getrandbits(64):016x}"),
         at, RecordedCaller(agent, "http", "2026-07-28", None, "k" + agent[-3:], None, None, f"c-{int(at) // 600}"),
-        tool, server=server, tool=tool,
-        own_name=tool.partition(".")[2], schema_version="3793967c0a52", upstream_version="2025-11-25",
-        duration=seconds,
+        tool, called=CalledItem(TOOL_CALL, server, tool, tool.partition(".")[2], "3793967c0a52"),
+        sending=RecordedSending(sent=True, upstream_version="2025-11-25"), duration=seconds,
         arguments={"id": f"r-{int(at)}", "limit": 20}, result={"content": [{"type": "text", "text": "x" * 200}]},
     )  # fmt: skip
     left = int(1_000 * chance.random())
     for weight, status, code, message, rule in _OUTCOMES:
         left -= weight
         if left < 0:
-            call.status, call.error_code, call.result = status, code, None
-            call.error_message = message.format(tool=tool, server=server) if message else None
-            call.rule, call.rule_source = rule, "policies/roles.yaml:7" if rule else None
+            said = message.format(tool=tool, server=server) if message else None
+            call.outcome, call.result = RecordedOutcome(status, code, said), None
+            call.decision = RecordedDecision(rule, "policies/roles.yaml:7" if rule else None)
             if status in ("denied", "invalid", "pending"):
                 call.duration = 0.0004
                 return call

@@ -146,7 +146,7 @@ class AuditLog:
             self._take(BegunCall(call))
             await self._committed()
         except (TimeoutError, StorageError, OSError) as error:
-            tool = call.tool or call.asked_name
+            tool = call.called.tool or call.asked_name
             said = f"{tool} was not called: the audit log cannot be written."
             raise NotRecorded(tool, said) from error
 
@@ -161,7 +161,7 @@ class AuditLog:
         try:
             await self._committed()
         except (TimeoutError, StorageError) as error:
-            tool = call.tool or call.asked_name
+            tool = call.called.tool or call.asked_name
             said = f"The audit log cannot be written, so the outcome of {tool} is withheld. It may have taken effect."
             raise NotRecorded(tool, said) from error
 

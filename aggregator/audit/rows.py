@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from aggregator.audit.capture import CUT, Capture
 from aggregator.audit.sizes import measure
-from aggregator.domain.call_record import TOOL_CALL, AuditEvent, BegunCall, CallRecord
+from aggregator.domain.call_record import TOOL_CALL, AuditEvent, BegunCall, CalledItem, CallRecord, RecordedCaller
 from aggregator.storage.audit.chain import BEGUN, CALL, MICRO, ChainEntry, call_entry, entry
 from aggregator.storage.digest import canonical_json
 from aggregator.wire.codec import encode
@@ -24,6 +24,8 @@ _NOTHING: Final = (None, None)
 _LONG_OWN: Final = 0.001
 _LONG: Final = 1.0
 _STEPS: Final = 100
+# The values that columns shared by many calls are made from: `_call` lists them.
+_CommonKey = tuple[RecordedCaller, CalledItem, *tuple[str | None, ...]]
 # So many kinds of calls are remembered.
 _COMMON: Final = 1024
 
@@ -37,7 +39,7 @@ class RowMaker:
     def __init__(self, capture: Capture, owner: Callable[[], str] = str) -> None:
         self._capture = capture
         self._owner = owner
-        self._common: dict[tuple[str | None, ...], dict[str, Any]] = {}
+        self._common: dict[_CommonKey, dict[str, Any]] = {}
 
     def row(self, what: CallRecord | AuditEvent | BegunCall) -> ChainEntry:
         """Return the row of a record. What cannot be digested or kept is left out."""
@@ -47,22 +49,18 @@ class RowMaker:
 
     def _call(self, call: CallRecord) -> ChainEntry:
         """Return a row of `mcp_tool_call_log`. Times are rounded to the microsecond, which survives being printed."""
-        trace = call.trace
+        trace, decision, sending, outcome = call.trace, call.decision, call.sending, call.outcome
         key = (
-            *call.caller,
-            call.server,
-            call.answered_by,
-            call.tool,
-            call.schema_version,
-            call.upstream_version,
-            call.error_code,
-            call.rule,
-            call.rule_source,
+            call.caller,
+            call.called,
+            sending.answered_by,
+            sending.upstream_version,
+            outcome.error_code,
+            decision.rule,
+            decision.rule_source,
             call.asked_name,
-            call.approved_by,
-            call.own_name,
-            call.method,
-            call.status,
+            decision.approved_by,
+            outcome.status,
         )
         common = self._common.get(key)
         values = (common if common is not None else self._made_common(key, call)).copy()
@@ -70,11 +68,11 @@ class RowMaker:
             values["trace_id"], values["span_id"] = trace.trace_id, trace.span_id
         else:
             values["trace_id"], values["span_id"] = _text(trace.trace_id), _text(trace.span_id)
-        values["retries"] = call.retries
+        values["retries"] = sending.retries
         if trace.parent_id is not None:
             values["parent_id"] = _text(trace.parent_id)
-        if call.error_message is not None:
-            values["error_message"] = _redacted(call.error_message, self._capture)
+        if outcome.error_message is not None:
+            values["error_message"] = _redacted(outcome.error_message, self._capture)
         size, digest = _arguments(call.arguments) if call.arguments is not None else _NOTHING
         values["arguments_bytes"], values["arguments_digest"] = size, digest
         if size is None:
@@ -98,20 +96,20 @@ class RowMaker:
         if (
             duration - upstream > _LONG_OWN
             or duration > _LONG
-            or len(call.attempts) > 1
-            or call.approved_by is not None
-            or call.shown is not None
+            or len(sending.attempts) > 1
+            or decision.approved_by is not None
+            or outcome.shown is not None
         ):
             values["steps"] = self._steps(call)
-        if call.approval_id is not None:
-            values["approval_id"] = call.approval_id
+        if decision.approval_id is not None:
+            values["approval_id"] = decision.approval_id
         if call.flow is not None:
             values["flow"] = _text(call.flow)
         return call_entry(
             values,
             round(float(call.started) * MICRO),
             round(duration * MICRO),
-            round(float(call.queued) * MICRO) if call.queued else 0,
+            round(float(sending.queued) * MICRO) if sending.queued else 0,
             round(upstream * MICRO),
         )
 
@@ -120,7 +118,7 @@ class RowMaker:
 
         The last two exist for a recorded attempt. `output` has a fourth member if the result was shown in part.
         """
-        attempts = {one.step: one for one in call.attempts}
+        attempts, shown = {one.step: one for one in call.sending.attempts}, call.outcome.shown
         steps: list[list[str | int | None]] = []
         for number, (name, began, seconds) in enumerate(call.steps[:_STEPS]):
             step: list[str | int | None] = [name, round(began * MICRO), round(seconds * MICRO)]
@@ -128,53 +126,53 @@ class RowMaker:
                 step.append(_text(attempt.server))
                 if attempt.failure is not None:
                     step.append(_redacted(attempt.failure, self._capture))
-            elif name == "output" and call.shown is not None:
-                step.append(f"{call.shown.shown:,} of {call.shown.all:,} tokens shown")
+            elif name == "output" and shown is not None:
+                step.append(f"{shown.shown:,} of {shown.all:,} tokens shown")
             steps.append(step)
         return encode(steps).decode()
 
-    def _made_common(self, key: tuple[str | None, ...], call: CallRecord) -> dict[str, Any]:
+    def _made_common(self, key: _CommonKey, call: CallRecord) -> dict[str, Any]:
         """Make and cache the columns that follow from `key`, among the call's own columns.
 
         They are sorted for the digest; a copy with all these names in it need not grow.
         """
         capture = self._capture
-        fit = _all_fit(key)
+        fit = _all_fit((*call.caller, *call.called, *key[2:]))
         text = _as_it_is if fit else _text
-        caller = call.caller
+        caller, called, decision, sending, outcome = call.caller, call.called, call.decision, call.sending, call.outcome
         values = {
             "agent_id": text(caller.agent_id),
-            "answered_by": text(call.answered_by),
-            "approved_by": _named(call.approved_by, capture),
+            "answered_by": text(sending.answered_by),
+            "approved_by": _named(decision.approved_by, capture),
             "arguments_bytes": "",
             "arguments_digest": "",
             "asked_name": _named(call.asked_name, capture),
             "conversation_id": _named(caller.conversation_id, capture),
             "duration": "",
             "ended": "",
-            "error_code": text(call.error_code),
+            "error_code": text(outcome.error_code),
             "frontend": text(caller.frontend),
             "host_version": text(caller.host_version),
             "key_id": text(caller.key_id),
             "kind": CALL,
-            "own_name": text(call.own_name) if call.method == TOOL_CALL else _named(call.own_name, capture),
+            "own_name": text(called.own_name) if called.method == TOOL_CALL else _named(called.own_name, capture),
             "queued": "",
             "result_bytes": "",
             "result_digest": "",
             "retries": "",
-            "rule": text(call.rule),
-            "rule_source": text(call.rule_source),
-            "schema_version": text(call.schema_version),
-            "server_id": text(call.server),
+            "rule": text(decision.rule),
+            "rule_source": text(decision.rule_source),
+            "schema_version": text(called.schema_version),
+            "server_id": text(called.server),
             "session_id": _named(caller.session_id, capture),
             "span_id": "",
             "started": "",
-            "status": call.status,
+            "status": outcome.status,
             "tenant": text(caller.tenant),
-            "tool_name": text(call.tool),
+            "tool_name": text(called.tool),
             "trace_id": "",
             "upstream_seconds": "",
-            "upstream_version": text(call.upstream_version),
+            "upstream_version": text(sending.upstream_version),
             "user_id": _named(caller.user_id, capture),
             "via": text(caller.via),
         }

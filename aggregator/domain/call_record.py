@@ -109,6 +109,67 @@ class RecordedCaller(NamedTuple):
     via: str | None = None
 
 
+class CalledItem(NamedTuple):
+    """The item that a call asked for, once it is resolved: None is unknown.
+
+    `method` is that of the request; if it is not `tools/call`, it is also the `tool`, and there is no `schema_version`.
+    `tool` is the canonical name, `own_name` the one that the server gave the item.
+    """
+
+    method: str = TOOL_CALL
+    server: str | None = None
+    tool: str | None = None
+    own_name: str | None = None
+    schema_version: str | None = None
+
+
+class RecordedDecision(NamedTuple):
+    """The rule that decided about a call, with its source, and its confirmation.
+
+    `approved_by` is the confirmer, if confirmation was required: `host:NAME`, or the approver; `approval_id` names the
+    entry of the queue, if there was one.
+    """
+
+    rule: str | None = None
+    rule_source: str | None = None
+    approved_by: str | None = None
+    approval_id: str | None = None
+
+
+class RecordedSending(NamedTuple):
+    """The requests of one call to upstreams.
+
+    `sent`: a request was sent; `harmless`: repeating it changes nothing. `upstream_version` is the revision that the
+    upstream speaks, `upstream_request_id` the id of the last attempt's request, if one was sent. `answered_by` is the
+    server that answered, if a fallback did. `attempts` is filled if the first did not answer. `queued` is in seconds.
+    """
+
+    sent: bool = False
+    harmless: bool = False
+    upstream_version: str | None = None
+    upstream_request_id: int | None = None
+    answered_by: str | None = None
+    retries: int = 0
+    attempts: tuple[Attempt, ...] = ()
+    queued: float = 0.0
+
+
+class RecordedOutcome(NamedTuple):
+    """The way a call ended. `shown` is set for a shortened result."""
+
+    status: Status = "ok"
+    error_code: str | None = None
+    error_message: str | None = None
+    shown: ShownPart | None = None
+
+
+# The parts of a record that has just begun.
+_NO_ITEM: Final = CalledItem()
+_UNDECIDED: Final = RecordedDecision()
+_NOT_SENT: Final = RecordedSending()
+_FINE: Final = RecordedOutcome()
+
+
 @dataclass(slots=True)
 class CallRecord:
     """The record of one call: filled while it runs, closed once.
@@ -116,15 +177,10 @@ class CallRecord:
     `started` is wall-clock time in seconds since 1970, `began` that moment on the clock of durations; every duration is
     in seconds.
 
-    `asked_name` is the requested name; `server`, `tool` (canonical), `own_name` and `schema_version` are None until the
-    tool is resolved. `answered_by` is the server that answered, if a fallback did. `approved_by` is the confirmer, if
-    confirmation was required: `host:NAME`, or the approver; `approval_id` names the entry of the queue, if there was
-    one. `attempts` is filled if the first did not answer. `shown` is set for a shortened result. `flow` are the flow
-    labels of its conversation, and after a `+` the labels from its result. Other requests have another `method`, which
-    is also their `tool`, and no `schema_version`. `sent`: the request was sent to an upstream; `harmless`: repeating it
-    changes nothing. `request_id` is the id that the host gave its request, if it speaks JSON-RPC; `upstream_request_id`
-    that of the last attempt's request to its upstream, if one was sent. `arguments` and `result` refer to the sent and
-    received objects, which must not be changed. `error` is the exception if there is no result.
+    `asked_name` is the requested name, and `called` the item that it means. `flow` are the flow labels of its
+    conversation, and after a `+` the labels from its result. `request_id` is the id that the host gave its request, if
+    it speaks JSON-RPC. `arguments` and `result` refer to the sent and received objects, which must not be changed;
+    without a result, `outcome` says why.
     """
 
     trace: TraceContext
@@ -132,33 +188,16 @@ class CallRecord:
     caller: RecordedCaller
     asked_name: str
     began: float = 0.0
-    server: str | None = None
-    answered_by: str | None = None
-    tool: str | None = None
-    own_name: str | None = None
-    schema_version: str | None = None
-    upstream_version: str | None = None
+    called: CalledItem = _NO_ITEM
+    decision: RecordedDecision = _UNDECIDED
+    sending: RecordedSending = _NOT_SENT
+    outcome: RecordedOutcome = _FINE
     duration: float = 0.0
-    queued: float = 0.0
     steps: list[Stage] = field(default_factory=list)
-    status: Status = "ok"
-    error_code: str | None = None
-    error_message: str | None = None
-    rule: str | None = None
-    rule_source: str | None = None
-    approved_by: str | None = None
-    approval_id: str | None = None
-    retries: int = 0
     arguments: Any = None
     result: Any = None
-    method: str = TOOL_CALL
-    attempts: tuple[Attempt, ...] = ()
-    shown: ShownPart | None = None
     flow: str | None = None
-    sent: bool = False
-    harmless: bool = False
     request_id: str | int | None = None
-    upstream_request_id: int | None = None
 
     @property
     def upstream_seconds(self) -> float:

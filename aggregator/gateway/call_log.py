@@ -18,6 +18,7 @@ from aggregator.domain.bounds.result_memory import HeldMemory, ResultMemory
 from aggregator.domain.call import ToolCall
 from aggregator.domain.call_record import (
     TOOL_CALL,
+    CalledItem,
     CallRecord,
     LogContext,
     RecordedCaller,
@@ -142,7 +143,7 @@ class CallLog:
         record = begin_record(trace, self.caller_of(call, host), call.params, perf_counter())
         record.arguments = call.params.get("arguments")
         if method != TOOL_CALL:
-            record.method = record.tool = method
+            record.called = CalledItem(method, tool=method)
             record.asked_name, record.arguments = _item_asked(call.params)
         return OpenRecord(self, record)
 
@@ -203,7 +204,7 @@ class CallLog:
             note_result(late, outcome)
         else:
             note_failure(late, outcome if outcome is not None else asyncio.CancelledError())
-        late.error_code = "unclaimed"
+        late.outcome = late.outcome._replace(error_code="unclaimed")
         self.close(late)
 
     def close(self, record: CallRecord) -> None:
@@ -232,7 +233,7 @@ class OpenRecord:
 
     async def __aenter__(self) -> Self:
         record = self.record
-        named = None if record.method == TOOL_CALL else record.method
+        named = None if record.called.method == TOOL_CALL else record.called.method
         context = LogContext(record.trace, record.caller.agent_id, tool=named, holding=self._holding)
         self._token = current_call.set(context)
         self._call_log.open[self] = None
@@ -252,7 +253,7 @@ class OpenRecord:
                     await self._wait_until_written(self._call_log.observers.written)
                 except NotRecorded as withheld:
                     return self._refuse(withheld)
-            if isinstance(error, NotRecorded) and self.record.method != TOOL_CALL:
+            if isinstance(error, NotRecorded) and self.record.called.method != TOOL_CALL:
                 return self._refuse(error)
             if self._work.ended and not ended and isinstance(error, Exception):
                 raise error
@@ -282,7 +283,7 @@ class OpenRecord:
 
     def name(self, server: str, own: str) -> None:
         """Record the item and server of a request that is no call of a tool."""
-        self.record.server, self.record.own_name = server, own
+        self.record.called = self.record.called._replace(server=server, own_name=own)
         context = current_call.get()
         if context is not None:
             context.server = server
@@ -300,12 +301,12 @@ class OpenRecord:
     def _unfinished(self) -> Exception:
         """Return the error of a request that is ended now."""
         record = self.record
-        if not record.sent:
+        if not record.sending.sent:
             return self._call_log.drain.unfinished()
-        server = record.server or ""
+        server = record.called.server or ""
         said = f"The aggregator was shut down before {server} answered; whether the call took effect is unknown."
         lost = UpstreamLost(server, said)
-        lost.settle(harmless=record.harmless)
+        lost.settle(harmless=record.sending.harmless)
         return lost
 
     def _end(self, error: BaseException) -> bool:
@@ -316,8 +317,8 @@ class OpenRecord:
         note_failure(record, self._unfinished() if cut else error)
         if not isinstance(error, CallRefused | UpstreamError):
             return False
-        log.info("%s: %s: %s", record.caller.agent_id, record.tool or record.asked_name, operator_text(error))
-        if record.method != TOOL_CALL:
+        log.info("%s: %s: %s", record.caller.agent_id, record.called.tool or record.asked_name, operator_text(error))
+        if record.called.method != TOOL_CALL:
             return False
         self.result = error.to_result() if isinstance(error, CallRefused) else to_tool_result(error)
         record.result = without_link(self.result)
@@ -329,7 +330,7 @@ class OpenRecord:
         Raises:
             ItemRefused: the request is no call of a tool.
         """
-        if self.record.method != TOOL_CALL:
+        if self.record.called.method != TOOL_CALL:
             raise ItemRefused.by(refused) from refused
         self.result = refused.to_result()
         return True

@@ -154,8 +154,7 @@ class NoticeEvents:
 
     def _call_ended(self, record: CallRecord) -> None:
         # Without a rule it is no limit of the policies.
-        if record.error_code == OverLimit.code and record.rule is not None:
-            tool = record.tool or record.asked_name
-            self._notifier.limit_reached(
-                ReachedLimit(record.caller.agent_id, tool, record.server, record.rule, record.rule_source)
-            )
+        if record.outcome.error_code == OverLimit.code and record.decision.rule is not None:
+            tool = record.called.tool or record.asked_name
+            rule, source = record.decision.rule, record.decision.rule_source
+            self._notifier.limit_reached(ReachedLimit(record.caller.agent_id, tool, record.called.server, rule, source))

@@ -84,16 +84,16 @@ class Metrics:
     def __call__(self, record: CallRecord) -> None:
         """Count one call that is over."""
         alike = (
-            record.server,
-            record.tool,
+            record.called.server,
+            record.called.tool,
             record.caller.agent_id,
-            record.status,
-            record.error_code,
+            record.outcome.status,
+            record.outcome.error_code,
             record.caller.host_version,
-            record.upstream_version,
+            record.sending.upstream_version,
             record.caller.frontend,
-            record.answered_by,
-            record.own_name if record.method == PROMPT else None,
+            record.sending.answered_by,
+            record.called.own_name if record.called.method == PROMPT else None,
         )
         places = self._places.get(alike) or self._find(record, alike)
         places.count.value += 1
@@ -110,12 +110,12 @@ class Metrics:
                 places.attempt.observe(in_upstream)
             else:
                 self._operations.attempts(record, places.attempt)
-        if record.retries:
-            places.server.retries += record.retries
-        if record.queued:
-            places.server.queued += record.queued
-        if record.answered_by is not None:
-            self._others.at((record.server or UNKNOWN, record.answered_by)).value += 1
+        if record.sending.retries:
+            places.server.retries += record.sending.retries
+        if record.sending.queued:
+            places.server.queued += record.sending.queued
+        if record.sending.answered_by is not None:
+            self._others.at((record.called.server or UNKNOWN, record.sending.answered_by)).value += 1
 
     def request_over(
         self, method: str, frontend: str, version: str | None, seconds: float, failure: str | None
@@ -140,9 +140,9 @@ class Metrics:
         return (((key[0], key[1]), histogram.buckets) for key, histogram in self._tools.rows.items())
 
     def _find(self, record: CallRecord, alike: tuple[str | None, ...]) -> _Gauges:
-        server, tool = record.server or UNKNOWN, record.tool or UNKNOWN
+        server, tool = record.called.server or UNKNOWN, record.called.tool or UNKNOWN
         places = _Gauges(
-            self._calls.at((server, tool, record.caller.agent_id, record.status)),
+            self._calls.at((server, tool, record.caller.agent_id, record.outcome.status)),
             self._tools.at((server, tool)),
             self._servers.at((server,)),
             self._operations.of_host(record),

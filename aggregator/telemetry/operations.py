@@ -49,7 +49,7 @@ class OperationDurations:
         if record.caller.frontend == PLAIN:
             return None
         hop = OF_FRONTEND.get(record.caller.frontend, HTTP)
-        return self._server.at(_key(record, record.tool, failure_of(record), record.caller.host_version, hop))
+        return self._server.at(_key(record, record.called.tool, failure_of(record), record.caller.host_version, hop))
 
     def of_request(self, method: str, frontend: str, version: str | None, failure: str | None) -> Histogram:
         """Return the histogram of a request without a record, such as a list or a handshake."""
@@ -72,8 +72,8 @@ class OperationDurations:
 
     def at_server(self, record: CallRecord) -> Histogram:
         """Return the histogram of the last attempt at a server."""
-        failure = failure_of(record) if record.status in OF_UPSTREAM else None
-        return self._client.at(self._to_server(record, failure, record.answered_by or record.server))
+        failure = failure_of(record) if record.outcome.status in OF_UPSTREAM else None
+        return self._client.at(self._to_server(record, failure, record.sending.answered_by or record.called.server))
 
     def attempts(self, record: CallRecord, last: Histogram) -> None:
         """Observe each of several attempts at servers, the last one by `last`."""
@@ -81,7 +81,7 @@ class OperationDurations:
         for name, _, seconds in record.steps:
             if name == "upstream":
                 if before is not None:
-                    self._client.at(self._to_server(record, SOME_FAILURE, record.server)).observe(before)
+                    self._client.at(self._to_server(record, SOME_FAILURE, record.called.server)).observe(before)
                 before = seconds
         if before is not None:
             last.observe(before)
@@ -101,16 +101,16 @@ class OperationDurations:
 
     def _to_server(self, record: CallRecord, failure: str | None, server: str | None) -> Key:
         hop = self._find_hop(server) if server is not None else NetworkHop()
-        return _key(record, record.own_name, failure, record.upstream_version, hop)
+        return _key(record, record.called.own_name, failure, record.sending.upstream_version, hop)
 
 
 def _key(record: CallRecord, tool: str | None, failure: str | None, version: str | None, hop: NetworkHop) -> Key:
-    is_tool = record.method == TOOL_CALL
+    is_tool = record.called.method == TOOL_CALL
     return (
-        record.method,
+        record.called.method,
         _OPERATION if is_tool else "",
         (tool or "") if is_tool else "",
-        (record.own_name or "") if record.method == PROMPT else "",
+        (record.called.own_name or "") if record.called.method == PROMPT else "",
         failure or "",
         failure if failure is not None and RPC_CODE.fullmatch(failure) else "",
         version or "",

@@ -80,9 +80,9 @@ def spans_of(
     began = round(record.started * _NANO)
     ended = began + max(round(record.duration * _NANO), 0)
     failure = failure_of(record)
-    message = redact(record.error_message)[:_MESSAGE] if failure and record.error_message else None
+    message = redact(record.outcome.error_message)[:_MESSAGE] if failure and record.outcome.error_message else None
     whole = Span(
-        _name(record, "execute_tool" if record.caller.frontend == PLAIN else record.method, record.tool),
+        _name(record, "execute_tool" if record.caller.frontend == PLAIN else record.called.method, record.called.tool),
         "server",
         record.trace.span_id,
         record.trace.parent_id,
@@ -101,9 +101,8 @@ def spans_of(
             spans.append(_upstream(record, index, attempt, whole, redact, find_hop, last=last))
             attempt += 1
         else:
-            attributes: Mapping[str, Value] = (
-                {"aggregator.rule": record.rule} if step.name == "policy" and record.rule is not None else {}
-            )
+            rule = record.decision.rule if step.name == "policy" else None
+            attributes: Mapping[str, Value] = {"aggregator.rule": rule} if rule is not None else {}
             span_id = step_span_id(record.trace, index)
             spans.append(Span(step.name, "internal", span_id, whole.span_id, *_times(step, whole), attributes))
     return spans
@@ -119,15 +118,15 @@ def _upstream(
     *,
     last: bool,
 ) -> Span:
-    server = (record.answered_by or record.server) if last else record.server
-    request_id = record.upstream_request_id if last else _id_of_attempt(record, index)
+    server = (record.sending.answered_by or record.called.server) if last else record.called.server
+    request_id = record.sending.upstream_request_id if last else _id_of_attempt(record, index)
     hop = find_hop(server) if server is not None else NetworkHop()
     step = record.steps[index]
-    failure = (whole.error if record.status in OF_UPSTREAM else None) if last else SOME_FAILURE
+    failure = (whole.error if record.outcome.status in OF_UPSTREAM else None) if last else SOME_FAILURE
     attributes: dict[str, Value | None] = {
-        "mcp.method.name": record.method,
-        "mcp.protocol.version": record.upstream_version,
-        **_what(record, record.own_name, record.own_name, redact),
+        "mcp.method.name": record.called.method,
+        "mcp.protocol.version": record.sending.upstream_version,
+        **_what(record, record.called.own_name, record.called.own_name, redact),
         "jsonrpc.request.id": str(request_id) if request_id is not None else None,
         "network.transport": hop.transport,
         "network.protocol.name": hop.protocol,
@@ -137,7 +136,7 @@ def _upstream(
         "aggregator.attempt": attempt + 1 if attempt else None,
     }
     return Span(
-        _name(record, record.method, record.own_name),
+        _name(record, record.called.method, record.called.own_name),
         "client",
         upstream_span_id(record.trace, attempt),
         whole.span_id,
@@ -150,7 +149,7 @@ def _upstream(
 
 def _id_of_attempt(record: CallRecord, index: int) -> int | None:
     """Return the id of the request of an earlier attempt, by the index of its step; None if it is not known."""
-    return next((attempt.request_id for attempt in record.attempts if attempt.step == index), None)
+    return next((attempt.request_id for attempt in record.sending.attempts if attempt.step == index), None)
 
 
 def _of_call(record: CallRecord, redact: TextRedactor) -> dict[str, Value | None]:
@@ -158,10 +157,10 @@ def _of_call(record: CallRecord, redact: TextRedactor) -> dict[str, Value | None
     hop = OF_FRONTEND.get(caller.frontend, HTTP)
     session = _named(caller.session_id, redact)
     return {
-        "mcp.method.name": None if caller.frontend == PLAIN else record.method,
+        "mcp.method.name": None if caller.frontend == PLAIN else record.called.method,
         "mcp.protocol.version": caller.host_version,
         "mcp.session.id": session,
-        **_what(record, record.tool, record.asked_name, redact),
+        **_what(record, record.called.tool, record.asked_name, redact),
         "gen_ai.agent.id": _short(caller.agent_id),
         "gen_ai.conversation.id": _named(caller.conversation_id, redact),
         "user.id": _named(caller.user_id, redact),
@@ -173,17 +172,17 @@ def _of_call(record: CallRecord, redact: TextRedactor) -> dict[str, Value | None
         "aggregator.via": caller.via,
         "aggregator.tenant": caller.tenant,
         "aggregator.key.id": caller.key_id,
-        "aggregator.server.id": record.server,
-        "aggregator.answered_by": record.answered_by,
-        "aggregator.tool.version": record.schema_version,
+        "aggregator.server.id": record.called.server,
+        "aggregator.answered_by": record.sending.answered_by,
+        "aggregator.tool.version": record.called.schema_version,
         # The requested name, if no tool has it. It is not used as a span's name, since those must stay few.
-        "aggregator.tool.asked": redact(record.asked_name)[:_SHORT] if record.tool is None else None,
-        "aggregator.status": record.status,
-        "aggregator.rule": record.rule,
-        "aggregator.rule.source": record.rule_source,
+        "aggregator.tool.asked": redact(record.asked_name)[:_SHORT] if record.called.tool is None else None,
+        "aggregator.status": record.outcome.status,
+        "aggregator.rule": record.decision.rule,
+        "aggregator.rule.source": record.decision.rule_source,
         "aggregator.flow": record.flow,
-        "aggregator.retries": record.retries or None,
-        "aggregator.queued": record.queued or None,
+        "aggregator.retries": record.sending.retries or None,
+        "aggregator.queued": record.sending.queued or None,
     }
 
 
@@ -204,7 +203,7 @@ def _for_langfuse(record: CallRecord, captured: Captured, redact: TextRedactor) 
         "gen_ai.tool.call.result": result,
         "langfuse.observation.input": arguments,
         "langfuse.observation.output": result,
-        "langfuse.observation.level": "WARNING" if record.status in _WARNINGS else None,
+        "langfuse.observation.level": "WARNING" if record.outcome.status in _WARNINGS else None,
         "langfuse.user.id": _named(caller.user_id, redact),
         "langfuse.session.id": _named(caller.conversation_id or (caller.session_id if at_root else None), redact),
         "langfuse.trace.tags": [f"agent:{_short(caller.agent_id)}"] if at_root else None,
@@ -213,8 +212,8 @@ def _for_langfuse(record: CallRecord, captured: Captured, redact: TextRedactor) 
 
 def failure_of(record: CallRecord) -> str | None:
     """Return the word for what went wrong; None if nothing did."""
-    default = FAILURES[record.status]
-    return (record.error_code or default) if default is not None else None
+    default = FAILURES[record.outcome.status]
+    return (record.outcome.error_code or default) if default is not None else None
 
 
 def _with_failure(attributes: dict[str, Value | None], failure: str | None) -> dict[str, Value]:
@@ -231,16 +230,17 @@ def _present(attributes: Mapping[str, Value | None]) -> dict[str, Value]:
 
 def _what(record: CallRecord, tool: str | None, requested: str | None, redact: TextRedactor) -> dict[str, Value | None]:
     """Return the attributes of the target, by its name on one hop."""
-    if record.method == TOOL_CALL:
+    if record.called.method == TOOL_CALL:
         return {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": tool}
-    return {_ASKED_FOR[record.method][0]: _named(requested, redact)}
+    return {_ASKED_FOR[record.called.method][0]: _named(requested, redact)}
 
 
 def _name(record: CallRecord, method: str, tool: str | None) -> str:
     """Return the name of a span, without names invented by a host: names of spans must stay few."""
-    if record.method == TOOL_CALL:
+    if record.called.method == TOOL_CALL:
         return f"{method} {tool}" if tool else method
-    return f"{method} {record.own_name}" if record.own_name and _ASKED_FOR[record.method][1] else method
+    own_name = record.called.own_name
+    return f"{method} {own_name}" if own_name and _ASKED_FOR[record.called.method][1] else method
 
 
 def _named(text: str | None, redact: TextRedactor) -> str | None:

@@ -86,7 +86,7 @@ async def test_who_agreed_goes_with_the_call(config: MakeConfig, storage: str) -
         await harness.call(modern, "crm.pay", _meta=META, **more)
         harness.set_policies({"agents": {"one": {"allow": ["*"]}}})
         await harness.call(host, "crm.pay")
-    by = [record.approved_by for record in records]
+    by = [record.decision.approved_by for record in records]
     assert by[0:2] == [None, "cli:ada"]
     assert by[2] is not None
     assert by[2].startswith("host:claude\\u202e\\ncode")

@@ -73,7 +73,7 @@ async def test_a_call_goes_on_as_soon_as_a_person_agrees(config: MakeConfig, sto
         assert harness.sent == [("crm", "pay")]
         await until(lambda: not harness.app.answers._looking)
     (record,) = records
-    assert (record.approved_by, record.approval_id) == ("ada", question.id)
+    assert (record.decision.approved_by, record.decision.approval_id) == ("ada", question.id)
     assert question.trace_id == record.trace.trace_id
     assert len(harness.app.answers) == 0
     assert [step.name for step in record.steps].count("confirm") == 1
@@ -98,7 +98,7 @@ async def test_a_no_reaches_the_call_that_waits(config: MakeConfig, storage: str
         assert (await queue.get(question.id, now=time.time())).asked_again == 3
         assert await queue.list("pending", now=time.time()) == []
     assert harness.sent == []
-    assert [record.approval_id for record in records] == [question.id] * 4
+    assert [record.decision.approval_id for record in records] == [question.id] * 4
 
 
 async def test_when_nobody_answers_in_time(config: MakeConfig, storage: str) -> None:
@@ -108,7 +108,7 @@ async def test_when_nobody_answers_in_time(config: MakeConfig, storage: str) -> 
     async with harness.app.database:
         error = error_data(await harness.call(harness.host("one"), "crm.pay"))
         assert error["code"] == "approval_pending"
-        assert records[0].approval_id == error["approval"]
+        assert records[0].decision.approval_id == error["approval"]
         await (await queue_of(harness)).approve(error["approval"], "ada", now=time.time())
         assert "isError" not in (await harness.call(harness.host("one"), "crm.pay"))["result"]
     assert harness.sent == [("crm", "pay")]
@@ -271,7 +271,7 @@ async def test_two_people(config: MakeConfig, storage: str) -> None:
         await queue.deny(question.id, "bob", now=time.time())
         assert error_data(await call)["denied"] is True
     assert channel.asked == []
-    assert [record.approved_by for record in records] == ["ada, bob", None]
+    assert [record.decision.approved_by for record in records] == ["ada, bob", None]
 
 
 async def test_one_persons_yes_is_not_enough_for_a_rule_that_wants_two(config: MakeConfig, storage: str) -> None:

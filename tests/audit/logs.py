@@ -10,11 +10,12 @@ from aggregator.audit.capture import Capture
 from aggregator.audit.log import AuditLog
 from aggregator.audit.spill import Spill
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.domain.call_record import CallRecord, RecordedCaller, Stage, TraceContext
+from aggregator.domain.call_record import CallRecord, Stage, TraceContext
 from aggregator.storage.audit.log import AuditRows
 from aggregator.storage.audit.read import open_reader
 from aggregator.storage.audit.verify import Verdict, verify
 from aggregator.storage.opening import Database
+from tests.call_records import record_of
 from tests.polling import until
 
 AT: Final = 1763712000.25
@@ -45,8 +46,7 @@ def make_call(number: int = 1, **changes: Any) -> CallRecord:
         "result": {"content": [{"type": "text", "text": "one order"}]},
     }
     given |= changes
-    caller = RecordedCaller(**{name: given.pop(name) for name in RecordedCaller._fields if name in given})
-    return CallRecord(**{**given, "caller": caller})
+    return record_of(**given)
 
 
 def make_log(

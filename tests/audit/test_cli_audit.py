@@ -25,7 +25,7 @@ from aggregator.cli.audit import formats as audit_shapes
 from aggregator.cli.audit import proof as audit_proof
 from aggregator.cli.audit import show as audit
 from aggregator.cli.audit import show as audit_stats
-from aggregator.domain.call_record import AuditEvent, CallRecord, RecordedCaller, TraceContext
+from aggregator.domain.call_record import AuditEvent, CallRecord, RecordedCaller, RecordedOutcome, TraceContext
 from aggregator.domain.errors import OperatorError
 from aggregator.storage.audit.chain import ChainBatch, ChainEntry
 from aggregator.storage.audit.read import By, LogFilter, LogRow, open_reader
@@ -43,7 +43,11 @@ CALLS = [
             3, agent_id="desk", server="erp", tool="erp.search", status="timeout", duration=30.0, answered_by="crm"
         ),
         CallRecord(
-            TraceContext("f" * 32, "f" * 16), AT + 4, RecordedCaller("desk", "http"), "no.such", status="invalid"
+            TraceContext("f" * 32, "f" * 16),
+            AT + 4,
+            RecordedCaller("desk", "http"),
+            "no.such",
+            outcome=RecordedOutcome("invalid"),
         ),
     )
 ]
@@ -126,7 +130,8 @@ def test_tail_of_what_is_wanted(
 def test_a_long_name_pushes_nothing_aside(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     """E13: What a caller takes for a name is cut in the table; `show` has all of it."""
     name = "n" * 200
-    call = CallRecord(TraceContext("f" * 32, "f" * 16), AT, RecordedCaller("desk", "http"), name, status="invalid")
+    trace, outcome = TraceContext("f" * 32, "f" * 16), RecordedOutcome("invalid")
+    call = CallRecord(trace, AT, RecordedCaller("desk", "http"), name, outcome=outcome)
     append(url, [row(call, NOTHING)])
     audit.tail(url)
     _, line = lines(capsys)

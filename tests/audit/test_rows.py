@@ -21,7 +21,16 @@ from aggregator.audit.log import AuditLog
 from aggregator.audit.rows import RowMaker, row
 from aggregator.audit.single_event import note
 from aggregator.domain.bounds.small import is_small
-from aggregator.domain.call_record import Attempt, AuditEvent, CallRecord, RecordedCaller, Stage, Status, TraceContext
+from aggregator.domain.call_record import (
+    Attempt,
+    AuditEvent,
+    CallRecord,
+    RecordedCaller,
+    RecordedOutcome,
+    Stage,
+    Status,
+    TraceContext,
+)
 from aggregator.redaction.redactor import Redactor
 from aggregator.storage.audit.chain import ChainBatch, entry
 from aggregator.storage.audit.read import ALL, open_reader
@@ -31,6 +40,7 @@ from aggregator.storage.opening import Database
 from aggregator.wire import pieces
 from aggregator.wire.codec import Raw, encode
 from tests.audit.logs import AT, NOTHING, all_written, make_call, verdict_on
+from tests.call_records import record_of
 from tests.laws import examples
 
 Running = Callable[..., AbstractAsyncContextManager[AuditLog]]
@@ -46,11 +56,12 @@ async def _kept(url: str) -> list[dict[str, Any]]:
 async def test_every_way_out_is_one_row_with_all_that_is_known(logging_into: Running, url: str, status: Status) -> None:
     """D9: Whatever the status, each field of the record is in its column."""
     arguments, result = {"b": 1, "a": "ä"}, {"content": [], "isError": True}
-    call = CallRecord(
-        TraceContext("a" * 32, "b" * 16, "c" * 16),
-        AT,
-        RecordedCaller("shop", "sse", "2025-06-18", "acme", "k7", "ada", "s-1", "c-1", "call_tool"),
-        "crm__list_orders",
+    caller = RecordedCaller("shop", "sse", "2025-06-18", "acme", "k7", "ada", "s-1", "c-1", "call_tool")
+    call = record_of(
+        trace=TraceContext("a" * 32, "b" * 16, "c" * 16),
+        started=AT,
+        **caller._asdict(),
+        asked_name="crm__list_orders",
         server="crm",
         answered_by="crm_b",
         tool="crm.list_orders",
@@ -143,9 +154,8 @@ def test_a_failure_of_an_attempt_holds_no_secret() -> None:
 
 async def test_a_call_that_never_got_far(logging_into: Running, url: str) -> None:
     """D9: A name that nobody knows leaves a row, too, without what was never known."""
-    call = CallRecord(
-        TraceContext("a" * 32, "b" * 16), AT, RecordedCaller("shop", "stdio"), "nonsense", status="invalid"
-    )
+    caller, outcome = RecordedCaller("shop", "stdio"), RecordedOutcome("invalid")
+    call = CallRecord(TraceContext("a" * 32, "b" * 16), AT, caller, "nonsense", outcome=outcome)
     async with logging_into() as log:
         log.record(call)
     (values,) = await _kept(url)

@@ -206,11 +206,12 @@ async def test_each_call_is_on_record(open_harness: OpenHarness, version: str) -
         await harness.call(host, "run_code", {"code": code}, **meta)
         *inner, outer = records
         assert [record.asked_name for record in inner] == ["maps.drive", "maps.nothing", "search_tools"]
-        assert [record.status for record in inner] == ["ok", "invalid", "ok"]
+        assert [record.outcome.status for record in inner] == ["ok", "invalid", "ok"]
         assert {record.caller.via for record in inner} == {"run_code"}
         assert {record.trace.parent_id for record in inner} == {outer.trace.span_id}
         assert {record.trace.trace_id for record in records} == {"a" * 32}
-        assert (outer.asked_name, outer.tool, outer.caller.via, outer.status) == ("run_code", "run_code", None, "ok")
+        assert (outer.asked_name, outer.called.tool, outer.caller.via) == ("run_code", "run_code", None)
+        assert outer.outcome.status == "ok"
         assert outer.trace.parent_id == "b" * 16
 
 
@@ -391,7 +392,7 @@ async def test_cancelling_the_program_cancels_its_calls(open_harness: OpenHarnes
         async with asyncio.timeout(10):
             await ended.wait()
         await until(lambda: len(records) == 2)
-        assert [record.status for record in records] == ["cancelled"] * 2
+        assert [record.outcome.status for record in records] == ["cancelled"] * 2
 
 
 async def test_progress_tells_the_calls(open_harness: OpenHarness) -> None:
@@ -510,11 +511,11 @@ async def test_a_person_is_asked_by_the_result(open_harness: OpenHarness, agreed
         ]
         again = await harness.call(host, "run_code", {"code": PROGRAM}, **state)
         assert again["error"]["code"] == -32602, "an answer counts once"
-        assert next(record.status for record in records if record.tool == "run_code") == "pending"
+        assert next(record.outcome.status for record in records if record.called.tool == "run_code") == "pending"
         if agreed:
-            (deleted,) = [r for r in records if r.asked_name == "git.delete_repo" and r.status == "ok"]
-            assert deleted.approved_by is not None
-            assert deleted.approved_by.startswith("host:")
+            (deleted,) = [r for r in records if r.asked_name == "git.delete_repo" and r.outcome.status == "ok"]
+            assert deleted.decision.approved_by is not None
+            assert deleted.decision.approved_by.startswith("host:")
 
 
 async def test_several_questions_at_once(open_harness: OpenHarness) -> None:

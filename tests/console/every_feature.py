@@ -9,7 +9,14 @@ from typing import Final
 
 import httpx2
 
-from aggregator.domain.call_record import CallRecord, RecordedCaller, TraceContext
+from aggregator.domain.call_record import (
+    TOOL_CALL,
+    CalledItem,
+    CallRecord,
+    RecordedCaller,
+    RecordedOutcome,
+    TraceContext,
+)
 from tests.access.recording_toolbox import RecordingToolbox
 from tests.console.console_harness import SHOP, ConsoleHarness, post
 from tests.end_to_end.scripted_host import LEGACY
@@ -106,9 +113,9 @@ class EveryFeature:
             "mart.put",
             perf_counter(),
         )
-        record.server, record.tool, record.own_name = "mart", "mart.put", "put"
-        record.status, record.error_code = "denied", "flow_unknown"
-        record.error_message = "mart.put was not called: it is not known what was read."
+        record.called = CalledItem(TOOL_CALL, "mart", "mart.put", "put")
+        said = "mart.put was not called: it is not known what was read."
+        record.outcome = RecordedOutcome("denied", "flow_unknown", said)
         self.console.app.gateway.call_log.close(record)
 
     async def _written(self, client: httpx2.AsyncClient) -> bool:

@@ -376,7 +376,14 @@ def timeless(record: CallRecord) -> CallRecord:
     steps = [step._replace(began=0.0, seconds=0.0) for step in record.steps]
     arguments, result = encode(record.arguments), encode(record.result)
     return replace(
-        record, started=0.0, began=0.0, duration=0.0, queued=0.0, steps=steps, arguments=arguments, result=result
+        record,
+        started=0.0,
+        began=0.0,
+        duration=0.0,
+        sending=record.sending._replace(queued=0.0),
+        steps=steps,
+        arguments=arguments,
+        result=result,
     )
 
 

@@ -49,7 +49,7 @@ async def test_its_own_server_answers(tmp_path: Path, monkeypatch: pytest.Monkey
     async with direct_harness(tmp_path, monkeypatch, SERVERS) as it, it.host(*kind) as host:
         for arguments, way in ((ONE, DIRECT), ({"writes": [text("a")]}, DIRECT), ({"writes": [ERROR]}, TAKEN_OVER)):
             assert (await it.compare(host, {"name": "first.any", "arguments": arguments}))[0] == way
-            assert it.records[-1].answered_by is None
+            assert it.records[-1].sending.answered_by is None
         it.nothing_is_left()
 
 
@@ -73,8 +73,8 @@ async def test_its_own_server_ends(
                 answer = (await host.receive()).answer
                 assert it.way == (TAKEN_OVER if on else PIPELINE)
                 record = await ended(it)
-            assert record.answered_by == ("second" if tool == "reading" else None)
-            found.append((answer["result"].get("content"), answer["result"].get("isError"), record.attempts))
+            assert record.sending.answered_by == ("second" if tool == "reading" else None)
+            found.append((answer["result"].get("content"), answer["result"].get("isError"), record.sending.attempts))
             await until(lambda: it.app.upstreams["first"].state == "ready", "the server is back")
             it.app.gateway._pipeline._failover._current.clear()
         assert found[0] == found[1]
@@ -90,11 +90,11 @@ async def test_another_server_is_in_its_place(tmp_path: Path, monkeypatch: pytes
             failover: Any = it.app.gateway._pipeline._failover
             failover._current["first", "second"] = "second"
             await ask(host, {"name": "first.any", "arguments": ONE})
-            assert (it.way, it.records[-1].answered_by) == (PIPELINE, "second")
+            assert (it.way, it.records[-1].sending.answered_by) == (PIPELINE, "second")
             rules(it, deny=["second.*"])
             for way in (DIRECT, DIRECT):
                 await ask(host, {"name": "first.any", "arguments": ONE})
-                assert (it.way, it.records[-1].answered_by) == (way, None)
+                assert (it.way, it.records[-1].sending.answered_by) == (way, None)
             it.app.upstreams["first"].health.circuit.position = "open"
             rules(it)
             await ask(host, {"name": "first.any", "arguments": ONE})

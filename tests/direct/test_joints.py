@@ -466,7 +466,7 @@ async def test_the_header_names_the_tool(tmp_path: Path, monkeypatch: pytest.Mon
                 assert outcome_of(found) == outcome, (what, found)
                 if outcome != "ok":
                     assert found.head[0] == "HTTP/1.1 400 Bad Request", what
-                    assert [record.tool for record in it.records[count:] if record.status == "ok"] == []
+                    assert [record.called.tool for record in it.records[count:] if record.outcome.status == "ok"] == []
 
 
 @pytest.mark.parametrize("kind", HOST_KINDS, ids="-".join)

@@ -84,7 +84,7 @@ async def test_each_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: 
     async with direct_harness(tmp_path, monkeypatch, servers, read_tool=True) as it, it.host(*kind) as host:
         for name, case in CASES.items():
             way, _, (record,) = await both(it, host, case)
-            assert (way, record.tool) == (case.way, case.tool), name
+            assert (way, record.called.tool) == (case.way, case.tool), name
             if case.way != OURS:
                 assert record.caller.via == case.outer, name
         # The same tool by its own name, on the same connection.
@@ -126,5 +126,5 @@ async def test_names_that_two_things_have(tmp_path: Path, monkeypatch: pytest.Mo
             async with it.host(*kind) as host:
                 for name, case in cases.items():
                     way, _, records = await both(it, host, case)
-                    assert (way, records[-1].tool) == (case.way, case.tool), name
+                    assert (way, records[-1].called.tool) == (case.way, case.tool), name
         it.nothing_is_left()

@@ -96,8 +96,9 @@ async def test_cancelled_by_its_host(tmp_path: Path, monkeypatch: pytest.MonkeyP
                 async with running(it, kind, tool, on=on) as host:
                     await cancel(it, host)
                     record = await ended(it)
-                    assert (record.status, record.error_code) == ("cancelled", "cancelled")
-                    found.append((record.status, record.tool, record.arguments, record.steps, record.upstream_version))
+                    assert (record.outcome.status, record.outcome.error_code) == ("cancelled", "cancelled")
+                    spoken = record.sending.upstream_version
+                    found.append((record.called.tool, record.arguments, record.steps, spoken))
                     heard = json.loads(await other(it, tool, heard=True))
                     assert [message["method"] for message in heard][-1] == "notifications/cancelled"
                     assert await other(it, tool, free="k")
@@ -119,7 +120,7 @@ async def test_cancelled_and_answered_at_once(
         call.take_over()
         call.take_result({"content": []})
         await cancel(it, host)
-        assert (await ended(it)).status in ("ok", "cancelled")
+        assert (await ended(it)).outcome.status in ("ok", "cancelled")
         assert len(it.records) == before + 1
 
 
@@ -137,7 +138,7 @@ async def test_its_server_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
                 assert answer["result"]["_meta"]["aggregator/error"]["code"] == "outcome_unknown"
                 await ended(it)
                 records = [timeless(record) for record in it.records[-2:]]
-                found.append((answer, sorted(record.error_message or "" for record in records)))
+                found.append((answer, sorted(record.outcome.error_message or "" for record in records)))
                 await until(lambda: it.app.upstreams["old"].state == "ready", "the server is back")
         assert found[0] == found[1]
 
@@ -152,12 +153,12 @@ async def test_no_answer_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             # The server may be slower than that on a busy machine: then the call is made again.
             async with it.host(*kind) as host:
                 it.on = on
-                while it.way_or_none != WAYS[on] or it.records[-1].status != "ok":
+                while it.way_or_none != WAYS[on] or it.records[-1].outcome.status != "ok":
                     await ask(host, {"name": "old.any", "arguments": {"n": 1}})
                 answer = (await ask(host, {"name": "old.any", "arguments": HOLD})).answer
                 assert answer["result"]["_meta"]["aggregator/error"]["code"] == "upstream_timeout"
                 record = await ended(it)
-                assert (record.status, it.way) == ("timeout", TAKEN_OVER if on else PIPELINE)
+                assert (record.outcome.status, it.way) == ("timeout", TAKEN_OVER if on else PIPELINE)
 
 
 @pytest.mark.parametrize("kind", [HOST_KINDS[0], HOST_KINDS[2]], ids="-".join)
@@ -248,7 +249,7 @@ async def test_the_drain_waits_for_it(tmp_path: Path, monkeypatch: pytest.Monkey
                 assert any("retry-after" in line for line in (await host.receive()).head)
             assert await waiting
         await ended(it)
-        assert sorted(record.status for record in it.records[-2:]) == ["ok", "unavailable"]
+        assert sorted(record.outcome.status for record in it.records[-2:]) == ["ok", "unavailable"]
 
 
 @pytest.mark.parametrize("kind", HOST_KINDS[2:], ids="-".join)
@@ -262,7 +263,7 @@ async def test_its_key_is_revoked(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             it.app.access.keyring.use_policy_keys([key.record])
             async with running(it, kind, "old.any", on=on, x_api_key=key.text) as host:
                 it.app.access.keyring.use_policy_keys([])
-                found.append(((await host.receive()).head, (await ended(it)).status))
+                found.append(((await host.receive()).head, (await ended(it)).outcome.status))
             free(it, "old")
         assert found[0] == found[1]
         assert found[0][1] == "cancelled"
@@ -278,7 +279,7 @@ async def test_its_session_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
                 fields = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
                 connection.send(f"DELETE /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\n{fields}\r\n".encode())
                 assert (await connection.answer()).status == 204
-                found.append((await host.receive(), (await ended(it)).status))
+                found.append((await host.receive(), (await ended(it)).outcome.status))
                 host.send(request(host, {"name": "old.any", "arguments": {"n": 1}}))
                 assert (await host.receive()).head[0] == "HTTP/1.1 404 Not Found"
             assert await other(it, "old.any", free="k")
@@ -303,7 +304,7 @@ async def test_its_host_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
                     assert await other(it, "old.any", free="k")
                 record = await ended(it)
             assert len([one for one in it.records[before:] if one.arguments == HOLD]) == 1
-            found.append(next(one.status for one in it.records[before:] if one.arguments == HOLD))
+            found.append(next(one.outcome.status for one in it.records[before:] if one.arguments == HOLD))
             if kind != HOST_KINDS[2]:
                 assert await other(it, "old.any", free="k")
             assert record

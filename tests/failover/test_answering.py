@@ -61,12 +61,13 @@ async def test_another_answers_under_the_name_that_was_called() -> None:
         result = await harness.call("first.echo", say="b")
         assert text_of(result) == "b"
         assert provenance_of(result) == {**provenance_of(result), "server": "second", "in_place_of": "first"}
-        assert [(one.tool, one.server, one.answered_by) for one in kept] == [
+        assert [(one.called.tool, one.called.server, one.sending.answered_by) for one in kept] == [
             ("first.echo", "first", None),
             ("first.echo", "first", "second"),
         ]
         assert code_of(await harness.call("first.odd")) == "upstream_unavailable"
-        assert (kept[-1].tool, kept[-1].server, kept[-1].status) == ("first.odd", "first", "unavailable")
+        assert (kept[-1].called.tool, kept[-1].called.server) == ("first.odd", "first")
+        assert kept[-1].outcome.status == "unavailable"
         listed = text_of(await harness.call("list_servers"))
         assert "first (unavailable" in listed
         assert "calls go to second]" in listed
@@ -149,7 +150,7 @@ async def test_with_nobody_left_the_first_says_why() -> None:
             result = await call
             assert code_of(result) == "upstream_unavailable"
             assert result["content"][0]["text"].startswith("first is unavailable: ")
-            assert [(one.status, one.answered_by) for one in kept] == [("unavailable", None)]
+            assert [(one.outcome.status, one.sending.answered_by) for one in kept] == [("unavailable", None)]
 
 
 async def test_tools_may_have_stand_ins_of_their_own() -> None:

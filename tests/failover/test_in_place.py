@@ -61,4 +61,4 @@ async def test_the_claim_of_a_trusted_server_counts_without_policies(
         error = result["_meta"]["aggregator/error"]
         assert error["retryable"] is repeats
         assert (lines_of(log).count("leave") > 1) is repeats
-        assert (kept[-1].retries > 0) is repeats
+        assert (kept[-1].sending.retries > 0) is repeats

@@ -50,7 +50,8 @@ async def test_the_agent_keeps_its_name(tmp_path: Path) -> None:
     assert (provenance["server"], provenance["in_place_of"]) == ("spare", "crm")
     assert at.sent == [("spare", "get")]
     (record,) = records
-    assert (record.tool, record.server, record.answered_by, record.status) == ("crm.get", "crm", "spare", "ok")
+    assert (record.called.tool, record.called.server) == ("crm.get", "crm")
+    assert (record.sending.answered_by, record.outcome.status) == ("spare", "ok")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ async def test_what_the_agent_may_not_call_does_not_stand_in(tmp_path: Path, bod
     assert error_data(answer)["server"] == "crm"
     assert "spare" not in str(answer)
     assert at.sent == []
-    assert records[0].answered_by is None
+    assert records[0].sending.answered_by is None
 
 
 async def test_what_wakes_up_as_another_tool_is_judged_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

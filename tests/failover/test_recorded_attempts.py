@@ -1,7 +1,7 @@
 """The words of a record about an attempt that failed: for operators, who read why another tool had to answer."""
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
@@ -24,11 +24,11 @@ REASONS: Final[dict[str, tuple[BaseException, str]]] = {
 def test_an_attempt_that_failed_says_why(kind: str) -> None:
     """Proves: E13. In a sentence; an error of another kind by its class only, since its text may have values."""
     error, said = REASONS[kind]
-    record: Any = make_call()
+    record = make_call()
     with pytest.raises(type(error)), attempted(record, "crm"):
         raise error
-    (attempt,) = record.attempts
+    (attempt,) = record.sending.attempts
     assert (attempt.server, attempt.failure) == ("crm", said)
     with attempted(record, "crm_b"):
         pass
-    assert [one.failure for one in record.attempts] == [said, None]
+    assert [one.failure for one in record.sending.attempts] == [said, None]

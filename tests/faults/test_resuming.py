@@ -128,7 +128,7 @@ async def test_a_host_that_comes_back_gets_its_answer(tmp_path: Path, ends: str,
                 assert text(await answer(connection)) == "late"
                 assert await event(connection) is None, "the stream ends with the answer"
         assert it.upstream.hanging == 0
-        assert [record.status for record in records] == ["ok"]
+        assert [record.outcome.status for record in records] == ["ok"]
 
 
 @pytest.mark.parametrize("version", [OLD, NEW])

@@ -72,8 +72,8 @@ async def test_a_denial_tells_its_reason(harness: FlowHarness) -> None:
     assert "web.fetch (untrusted) was read a moment ago" in error["message"]
     assert "files.read (private) was read a moment ago" in error["message"]
     assert [record.flow for record in records] == ["+untrusted", "untrusted +private", "private untrusted"]
-    assert records[-1].rule_source == "policies/1.yaml:1"
-    assert records[-1].status == "denied"
+    assert records[-1].decision.rule_source == "policies/1.yaml:1"
+    assert records[-1].outcome.status == "denied"
 
 
 async def test_a_session_keeps_what_it_read_and_another_does_not_have_it(

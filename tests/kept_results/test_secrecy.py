@@ -28,8 +28,8 @@ async def test_records_have_a_digest_of_it_alone(open_large: OpenLarge, caplog: 
     assert len(closed) == 7
     for record in closed[:-1]:
         assert record.arguments["handle"].startswith("sha256:"), record
-        assert handle not in f"{record.arguments} {record.error_message}"
-    assert handle not in f"{closed[-1].own_name} {closed[-1].error_message}"
+        assert handle not in f"{record.arguments} {record.outcome.error_message}"
+    assert handle not in f"{closed[-1].called.own_name} {closed[-1].outcome.error_message}"
     assert handle not in caplog.text
 
 
@@ -51,8 +51,8 @@ async def test_the_audit_says_how_much_was_shown(open_large: OpenLarge) -> None:
         harness.answer_with(content=[text_block("small")])
         await harness.result(host, "shop.orders")
     large, small = closed
-    assert large.shown == (details["shown"], details["tokens"])
+    assert large.outcome.shown == (details["shown"], details["tokens"])
     assert 0 < details["shown"] < 2_000 < details["tokens"]
     (output,) = [step for step in steps_of(RowMaker(NOTHING).row(large).values) or () if step.name == "output"]
     assert output.server == f"{details['shown']:,} of {details['tokens']:,} tokens shown"
-    assert small.shown is None
+    assert small.outcome.shown is None

@@ -56,7 +56,7 @@ async def test_nothing_is_sent_that_is_not_on_record_as_begun(
         for name, case in sent.items():
             await client.call(case.called, dict(case.arguments), meta_for(f"begun {name}", next(NUMBERS)))
     await harness.flush()
-    assert [one.tool for one in begun] == [case.called for case in sent.values()]
+    assert [one.called.tool for one in begun] == [case.called for case in sent.values()]
     for name in sent:
         (row,) = harness.rows(f"begun {name}")
         assert (row["error_code"], row["upstream_seconds"]) == ("audit_unavailable", 0), name

@@ -303,8 +303,8 @@ async def test_nothing_is_sent_that_is_not_on_record_as_begun(
             error = await host.ask(ask.method, ask.params, {CONVERSATION: f"begun {name}"}).error()
             assert error["data"]["code"] == "audit_unavailable", name
     await harness.flush()
-    assert [one.method for one in begun] == [ask.method for ask in sent.values()]
-    assert all(one.server for one in begun)
+    assert [one.called.method for one in begun] == [ask.method for ask in sent.values()]
+    assert all(one.called.server for one in begun)
     for name in sent:
         (row,) = harness.rows(f"begun {name}")
         assert (row["status"], row["upstream_seconds"]) == ("unavailable", 0), name

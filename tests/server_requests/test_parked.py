@@ -224,7 +224,7 @@ async def test_who_does_not_come_back_ends_the_call(
         late = await resume(one, "tools/call", params, interim, [YES]).error()
         assert late["code"] == -32602
     assert asking_server.server.begun == {key: 1}
-    ended = [(record.status, record.error_code) for record in records]
+    ended = [(record.outcome.status, record.outcome.error_code) for record in records]
     assert ended == [("pending", "input_required"), ("cancelled", "unclaimed"), ("invalid", "-32602")]
     first, end = records[0].trace, records[1].trace
     assert (end.trace_id, end.parent_id) == (first.trace_id, first.span_id)
@@ -249,7 +249,7 @@ async def test_a_key_that_ends_ends_the_call_that_waits(
             assert text_as_json(await resume(one, "tools/call", params, interim, [YES]).result())["begun"] == 1
         else:
             await harness.background.elsewhere(asking_server.server.event_log.until(f"cancelled {key}"))
-    ended = [(record.status, record.error_code) for record in records]
+    ended = [(record.outcome.status, record.outcome.error_code) for record in records]
     last = ("ok", None) if frontend == "stdio" else ("cancelled", "unclaimed")
     assert ended == [("pending", "input_required"), last]
 
@@ -262,11 +262,11 @@ async def test_every_request_is_on_record(harness: SecuredHarness, key: str) -> 
         params = asking(key)
         interim = await one.ask("tools/call", params).result()
         await resume(one, "tools/call", params, interim, [YES]).result()
-    assert [(record.status, record.error_code, record.tool) for record in records] == [
+    assert [(record.outcome.status, record.outcome.error_code, record.called.tool) for record in records] == [
         ("pending", "input_required", "web.ask"),
         ("ok", None, "web.ask"),
     ]
-    assert {record.upstream_version for record in records} == {"2025-11-25"}
+    assert {record.sending.upstream_version for record in records} == {"2025-11-25"}
     assert all(record.upstream_seconds > 0 for record in records)
 
 

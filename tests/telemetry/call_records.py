@@ -4,7 +4,7 @@ from typing import Any, Final, get_args
 
 from hypothesis import strategies as st
 
-from aggregator.domain.call_record import CallRecord, RecordedCaller, Stage, Status, TraceContext
+from aggregator.domain.call_record import CallRecord, Stage, Status, TraceContext
 from aggregator.domain.trace_context import begin
 from aggregator.telemetry.snapshot import (
     ListTokens,
@@ -14,6 +14,7 @@ from aggregator.telemetry.snapshot import (
     SpanCounts,
     UpstreamSnapshot,
 )
+from tests.call_records import record_of
 
 STATUSES: Final[tuple[Status, ...]] = get_args(Status)
 # Ended by a caller's mistake or a rule before anything is sent.
@@ -50,8 +51,7 @@ def call(status: Status = "ok", **given: Any) -> CallRecord:
         "status": status,
     }
     fields |= given
-    caller = RecordedCaller(**{name: fields.pop(name) for name in RecordedCaller._fields if name in fields})
-    return CallRecord(**(fields | {"caller": caller}))
+    return record_of(**fields)
 
 
 def unknown_tool(name: str = "nobody.knows", **given: Any) -> CallRecord:

@@ -159,7 +159,7 @@ def test_any_calls_are_a_page_that_adds_up(records: list[CallRecord], queues: di
     found = read(metrics)
     counted = found.get("aggregator_calls_total", {})
     assert sum(counted.values()) == len(records)
-    by_status = Counter(record.status for record in records)
+    by_status = Counter(record.outcome.status for record in records)
     for status in STATUSES:
         assert sum(n for of, n in counted.items() if ("status", status) in of) == by_status[status]
     for name in ("aggregator_call_duration_seconds", "aggregator_call_own_seconds"):

@@ -118,7 +118,7 @@ async def test_records_spans_and_metrics_agree(receiver: Receiver, monkeypatch: 
         assert spans.counts() == SpanCounts(sum(1 + len(record.steps) for record in records), 0, 0, 0)
     servers = [span for span in receiver.spans if span.kind == "server"]
     by_status = Counter(span.attributes["aggregator.status"] for span in servers)
-    assert by_status == Counter(record.status for record in records)
+    assert by_status == Counter(record.outcome.status for record in records)
     page = b"".join(metrics.page()).decode()
     counted = Counter[str]()
     for line in page.splitlines():

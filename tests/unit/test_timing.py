@@ -22,7 +22,7 @@ def test_an_attempt_that_was_answered_at_once_leaves_its_time_alone() -> None:
     with attempted(call, "crm"):
         pass
     assert [step.name for step in call.steps] == ["upstream"]
-    assert call.attempts == ()
+    assert call.sending.attempts == ()
 
 
 def test_what_failed_and_what_came_after_it_is_told() -> None:
@@ -34,7 +34,7 @@ def test_what_failed_and_what_came_after_it_is_told() -> None:
         raise UpstreamUnavailable("crm", "crm is not connected." + "x" * 1000)
     with attempted(call, "erp"):
         pass
-    first, second = call.attempts
+    first, second = call.sending.attempts
     assert (first.step, first.server, second) == (1, "crm", Attempt(2, "erp", None))
     assert first.failure is not None
     assert first.failure.startswith("crm is not connected.")
@@ -46,7 +46,7 @@ def test_an_error_of_a_server_is_told_without_the_arguments() -> None:
     call = record()
     with pytest.raises(UpstreamRpcError), attempted(call, "crm"):
         raise UpstreamRpcError("crm", -32000, "There is no Ada Lovelace here.")
-    (only,) = call.attempts
+    (only,) = call.sending.attempts
     assert only.failure == "It answered with the error -32000: There is no [argument] here."
 
 
@@ -54,4 +54,4 @@ def test_a_bug_says_nothing_of_its_insides() -> None:
     call = record()
     with pytest.raises(ValueError, match="secret"), attempted(call, "crm"):
         raise ValueError("secret")
-    assert call.attempts[0].failure == "ValueError"
+    assert call.sending.attempts[0].failure == "ValueError"

@@ -207,7 +207,7 @@ async def test_every_call_leaves_one_record(open_harness: OpenHarness) -> None:
         await api.post("tool_calls", {"tool_call": {"name": "shop.get", "arguments": "{"}, **named})
         await api.post("tool_calls", {"tool_call": {"name": "shop.get"}, **named}, x_user_id="ann")
         await api.call("shop.get", **named)
-    assert [(record.asked_name, record.status, record.error_code) for record in kept] == [
+    assert [(record.asked_name, record.outcome.status, record.outcome.error_code) for record in kept] == [
         ("shop.wipe", "denied", "tool_not_allowed"),
         ("shop.nothing", "invalid", "unknown_tool"),
         ("shop.get", "invalid", "invalid_arguments"),
@@ -218,7 +218,7 @@ async def test_every_call_leaves_one_record(open_harness: OpenHarness) -> None:
         ("v1", "one", "talk")
     }
     assert kept[3].caller.user_id == "ann"
-    assert kept[4].rule == "v1.max_calls_per_conversation"
+    assert kept[4].decision.rule == "v1.max_calls_per_conversation"
 
 
 async def test_deep_arguments_have_an_answer(open_api: OpenApi) -> None:

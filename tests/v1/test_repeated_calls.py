@@ -204,7 +204,7 @@ async def test_its_client_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             host.send(single(arguments={"keep": "k", "writes": [text("late")]}))
             await until(lambda: len(it.direct) == 1, "it is sent")
         await until(lambda: len(it.records) == 2, "it is on record")
-        assert (it.way, it.records[-1].status) == (TAKEN_OVER, "cancelled")
+        assert (it.way, it.records[-1].outcome.status) == (TAKEN_OVER, "cancelled")
         await until(lambda: it.app.gateway.admission.in_use["pending"] == 0, "its place is free")
         await nothing_is_left(it)
 
@@ -226,7 +226,7 @@ async def test_its_key_is_revoked(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
                 it.app.access.keyring.use_policy_keys([])
                 answer = await host.receive()
                 await nothing_is_left(it)
-                found.append((answer.head, it.records[-1].status, it.ways[before:]))
+                found.append((answer.head, it.records[-1].outcome.status, it.ways[before:]))
             async with client(it) as host:
                 assert (await ask(host, single(), x_api_key=key.text)).head[0].split()[1] == "401"
             free(it, "old")

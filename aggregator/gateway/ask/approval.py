@@ -137,8 +137,9 @@ class ApprovalStep:
             if reply.interim is not None:
                 return dict(reply.interim)
             if reply.agreed:
-                record.approved_by = answering(host, call.version, call.params)
-                log.info("%s: %s agreed to %s", agent, record.approved_by, tool.name)
+                confirmer = answering(host, call.version, call.params)
+                record.decision = record.decision._replace(approved_by=confirmer)
+                log.info("%s: %s agreed to %s", agent, confirmer, tool.name)
                 return None
             if not reply.unable:
                 raise NotConfirmed(tool.name, f"{tool.name} was not called: {reply.reason}.")
@@ -149,10 +150,11 @@ class ApprovalStep:
             raise _refused(tool.name, "no question can be queued, since there is no database")
         asking = _Asking(tool, arguments, decision, caller, record, (agent, tool.name, digest), approvals)
         try:
-            record.approved_by = await self._from_queue(asking, _patience(confirming, caller))
+            approver = await self._from_queue(asking, _patience(confirming, caller))
         except (QueueFull, StorageError) as error:
             log.warning("the question about %s cannot be queued: %s", tool.name, error)
             raise _refused(tool.name, "no question can be queued now") from error
+        record.decision = record.decision._replace(approved_by=approver)
         return None
 
     async def _from_queue(self, asking: "_Asking", patience: float) -> str:
@@ -195,12 +197,12 @@ class ApprovalStep:
             if answer is None:
                 return None
             if answer.status == "denied":
-                record.approval_id = answer.id
+                record.decision = record.decision._replace(approval_id=answer.id)
                 if repeated:
                     await approvals.count_again(answer.id)
                 raise _denied(answer, now)
             if await approvals.consume(answer.id, *bound, needed=needed, now=now):
-                record.approval_id = answer.id
+                record.decision = record.decision._replace(approval_id=answer.id)
                 log.info("%s: approval %s of %s is used for %s", bound[0], answer.id, answer.decided_by, bound[1])
                 return answer.decided_by or answer.id
             # Another call used it up, or it was withdrawn.
@@ -230,7 +232,7 @@ class ApprovalStep:
             expires=now + QUEUED_FOR,
             now=now,
         )
-        asking.record.approval_id = queued.id
+        asking.record.decision = asking.record.decision._replace(approval_id=queued.id)
         if queued.created == now:
             self._events.approval_queued(queued)
         return queued

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from aggregator.domain.call import ToolCall
-from aggregator.domain.call_record import CallRecord, Stage, TraceContext
+from aggregator.domain.call_record import CallRecord, RecordedSending, Stage, TraceContext
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.call_log import begin_record
 from aggregator.gateway.calls.known_host import KnownHost
@@ -142,9 +142,13 @@ class DirectCall(DirectRequest):
         plan, received = self.plan, self.received
         record = begin_record(self.trace, self.known.recorded(plan.via), self.params, received, self.started)
         enter_tool(record, plan.tool)
-        record.upstream_version, record.upstream_request_id = self.session.negotiated.version, self.sent_as
         record.arguments, record.request_id = self.arguments, self.to_host.request_id
-        record.sent, record.harmless = True, plan.ruling.retry is not None
+        record.sending = RecordedSending(
+            sent=True,
+            harmless=plan.ruling.retry is not None,
+            upstream_version=self.session.negotiated.version,
+            upstream_request_id=self.sent_as,
+        )
         for guard in self.guards:
             guard.enter(record)
         record.steps = [

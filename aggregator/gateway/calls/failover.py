@@ -349,17 +349,21 @@ class CallAttempt:
         return self
 
     def __enter__(self) -> None:
-        assert self._record is not None
-        self._record.answered_by = self.tool.server if self.tool is not self._attempts.called else None
+        self._name_other(self.tool.server if self.tool is not self._attempts.called else None)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        assert self._record is not None
         if not self._attempts.goes_on_after(self.tool, error, repeatable=self._repeatable):
             return False
-        self._record.answered_by = None
+        self._name_other(None)
         return True
+
+    def _name_other(self, server: str | None) -> None:
+        """Record the server that answers in place of the called one."""
+        assert self._record is not None
+        if self._record.sending.answered_by != server:
+            self._record.sending = self._record.sending._replace(answered_by=server)
 
 
 def unfit(tool: ToolRecord, other: ToolRecord) -> str | None:

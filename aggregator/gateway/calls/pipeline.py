@@ -243,7 +243,8 @@ class Pipeline:
         permitted.record.arguments = arguments
         if refusal is not None:
             blame = await self.checker.blame(tool, arguments, rules, agent)
-            permitted.record.rule, permitted.record.rule_source = blame or (None, None)
+            rule, source = blame or (None, None)
+            permitted.record.decision = permitted.record.decision._replace(rule=rule, rule_source=source)
         return Checked(permitted, arguments, corrections), refusal
 
     async def _answer(
@@ -259,7 +260,7 @@ class Pipeline:
         caller.questions = questions_of(permitted.guards, record)
         target = CallTarget(self._upstreams[tool.server], CALL, tool.name, call.principal, arguments)
         confirm: ConfirmBy | None = None
-        if permitted.ruling.decision.verdict == "confirm" and record.approved_by is None:
+        if permitted.ruling.decision.verdict == "confirm" and record.decision.approved_by is None:
             confirm = confirmers(permitted.ruling.decision, view.confirming.by)
         resumption = None
         if "requestState" in call.params:
@@ -305,7 +306,7 @@ class Pipeline:
         """
         call, plan, ruling, record, _ = original.permitted
         decision, confirming, arguments = ruling.decision, view.confirming, original.arguments
-        record.rule, record.rule_source = decision.rule, decision.source
+        record.decision = record.decision._replace(rule=decision.rule, rule_source=decision.source)
         await self._rate_limits.check(plan.tool.name, ruling.limits, call.conversation)
         return await self._approval.obtain(call, plan.tool, arguments, decision, confirming, caller, record)
 

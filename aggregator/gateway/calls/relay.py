@@ -93,7 +93,7 @@ class _Outgoing:
     direct: DirectCall | None = None
 
     def __post_init__(self) -> None:
-        self.record.harmless = self.harmless
+        self.record.sending = self.record.sending._replace(harmless=self.harmless)
 
 
 class Relay:
@@ -199,11 +199,12 @@ class Relay:
         """Send the request: at once, as a parked call, or by resuming a parked call."""
         target, caller, record = outgoing.target, outgoing.caller, outgoing.record
         if resumption is not None:
-            record.approved_by = resumption.agreed
+            record.decision = record.decision._replace(approved_by=resumption.agreed)
         if self._call_log.observers.begun is not None:
             await self._call_log.wait_until_begun(record)
         if resumption is not None and resumption.parked is not None:
-            record.upstream_version, record.sent = version_of(target.upstream.negotiated), True
+            spoken = version_of(target.upstream.negotiated)
+            record.sending = record.sending._replace(sent=True, upstream_version=spoken)
             with attempted(record, target.upstream.config.id):
                 return await self._input_requests.resume(target, caller, resumption)
         if not self._input_requests.parks(target, caller):
@@ -214,11 +215,16 @@ class Relay:
         unclaimed = partial(self._call_log.record_unclaimed, record)
         try:
             with attempted(record, target.upstream.config.id):
-                return await self._input_requests.park(target, caller, work, unclaimed, agreed=record.approved_by)
+                return await self._input_requests.park(
+                    target, caller, work, unclaimed, agreed=record.decision.approved_by
+                )
         finally:
-            record.retries, record.sent = parked.retries, caller.sent_in is not None
-            record.upstream_version = caller.sent_in or version_of(target.upstream.negotiated)
-            record.upstream_request_id = parked.upstream_request_id
+            record.sending = record.sending._replace(
+                sent=caller.sent_in is not None,
+                upstream_version=caller.sent_in or version_of(target.upstream.negotiated),
+                upstream_request_id=parked.sending.upstream_request_id,
+                retries=parked.sending.retries,
+            )
 
     async def _rounds(self, outgoing: _Outgoing, resumption: Resumption | None) -> dict[str, Any]:
         """Send the request, and send it again with the host's answers, until the upstream has no more questions."""
@@ -256,7 +262,7 @@ class Relay:
                         asked = next_round(target, caller, result)
                     target.upstream.keep_alive(STATE_LIFETIME)
                     if caller.modern:
-                        result = await self._input_requests.pass_on(target, caller, asked, record.approved_by)
+                        result = await self._input_requests.pass_on(target, caller, asked, record.decision.approved_by)
                         break
                     more = await ask_while_waiting(target, caller, asked)
                     refuse_unanswered(caller)
@@ -307,7 +313,8 @@ class Relay:
                         headers = await self._current_headers(outgoing, outgoing.tool)
                         result = await upstream.call(request._replace(headers=headers))
                     finally:
-                        record.upstream_request_id, outgoing.caller.sent_as = outgoing.caller.sent_as, None
+                        sent_as, outgoing.caller.sent_as = outgoing.caller.sent_as, None
+                        record.sending = record.sending._replace(upstream_request_id=sent_as)
                 return received(result)
             except (UpstreamLost, UpstreamUnavailable, UpstreamHttpStatus) as error:
                 pause = _pause_before_retry(error, attempt, deadline) if outgoing.retry is not None else None
@@ -316,10 +323,13 @@ class Relay:
                 log.info("%s is sent again (%s): %s", outgoing.target.what, outgoing.retry, error)
                 await asyncio.sleep(pause)
             finally:
-                record.sent |= outgoing.caller.sent_in is not None
-                record.upstream_version = outgoing.caller.sent_in or version_of(upstream.negotiated)
+                sent_in = outgoing.caller.sent_in
+                record.sending = record.sending._replace(
+                    sent=record.sending.sent or sent_in is not None,
+                    upstream_version=sent_in or version_of(upstream.negotiated),
+                )
             direct = None
-            record.retries += 1
+            record.sending = record.sending._replace(retries=record.sending.retries + 1)
             attempt, limit = attempt + 1, deadline - asyncio.get_running_loop().time()
 
     async def _current_headers(self, outgoing: _Outgoing, tool: ToolRecord) -> dict[str, str]:

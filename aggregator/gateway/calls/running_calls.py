@@ -84,8 +84,8 @@ def _described(record: CallRecord, now: float) -> OpenCall:
     return OpenCall(
         record.trace.span_id,
         record.caller.agent_id,
-        (record.tool or record.asked_name)[:_NAME],
-        record.server,
+        (record.called.tool or record.asked_name)[:_NAME],
+        record.called.server,
         record.caller.frontend,
         record.trace.trace_id,
         record.started,
@@ -95,5 +95,5 @@ def _described(record: CallRecord, now: float) -> OpenCall:
         record.caller.user_id,
         record.caller.conversation_id,
         record.caller.via,
-        record.approval_id,
+        record.decision.approval_id,
     )

@@ -136,7 +136,7 @@ class ItemPermission:
             raise found.upstream.unavailable()
         assert request.entry is not None, "whatever gets here is on record"
         record = request.entry.record
-        record.rule, record.rule_source = decision.rule, decision.source
+        record.decision = record.decision._replace(rule=decision.rule, rule_source=decision.source)
         call = ToolCall(request.host.principal, request.params, request.answer_version)
         try:
             with timed(record, "confirm"):

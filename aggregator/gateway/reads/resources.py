@@ -177,7 +177,7 @@ def _reads(upstream: Upstream) -> bool:
 
 def _translated(error: UpstreamRpcError, found: ResolvedItem, request: Request) -> Exception:
     """Return an upstream's error for the host: a missing resource is reported under the URI that the host sent."""
-    spoken = request.entry.record.upstream_version if request.entry is not None else None
+    spoken = request.entry.record.sending.upstream_version if request.entry is not None else None
     modern = spoken is not None and era_of(spoken) == "modern"
     named = isinstance(error.data, dict) and "uri" in error.data
     missing = error.code in (RESOURCE_NOT_FOUND, METHOD_NOT_FOUND) or (

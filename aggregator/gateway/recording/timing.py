@@ -7,7 +7,17 @@ from types import TracebackType
 from typing import Any, Final
 
 from aggregator.accounts.connect_links import without_link
-from aggregator.domain.call_record import SHORTENED_KEY, TOOL_CALL, Attempt, CallRecord, ShownPart, Stage, current_call
+from aggregator.domain.call_record import (
+    SHORTENED_KEY,
+    TOOL_CALL,
+    Attempt,
+    CalledItem,
+    CallRecord,
+    ShownPart,
+    Stage,
+    Status,
+    current_call,
+)
 from aggregator.domain.errors import (
     ERROR_META_KEY,
     AggregatorError,
@@ -72,16 +82,17 @@ class attempted(timed):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         record = self._record
-        if (error is not None or record.attempts) and len(record.attempts) < _ATTEMPTS:
-            tried = Attempt(len(record.steps), self._server, _why(error, record), record.upstream_request_id)
-            record.attempts += (tried,)
+        sending = record.sending
+        if (error is not None or sending.attempts) and len(sending.attempts) < _ATTEMPTS:
+            tried = Attempt(len(record.steps), self._server, _why(error, record), sending.upstream_request_id)
+            record.sending = sending._replace(attempts=(*sending.attempts, tried))
         super().__exit__(kind, error, trace)
 
 
 def enter_tool(record: CallRecord, tool: ToolRecord) -> None:
     """Record the resolved tool."""
-    record.server, record.tool, record.own_name = tool.server, tool.name, tool.own_name
-    record.schema_version = tool.version
+    # Quicker than its constructor, which is written in Python.
+    record.called = tuple.__new__(CalledItem, (TOOL_CALL, tool.server, tool.name, tool.own_name, tool.version))
 
 
 def name_tool(record: CallRecord, tool: ToolRecord) -> None:
@@ -111,45 +122,53 @@ def note_result(record: CallRecord, result: Mapping[str, Any]) -> None:
     meta = result.get("_meta")
     if isinstance(meta, dict) and (details := meta.get(SHORTENED_KEY)) is not None and "tokens" in details:
         # Only the aggregator can have set it: an upstream's value under this key is removed before.
-        record.shown = ShownPart(details["shown"], details["tokens"])
+        record.outcome = record.outcome._replace(shown=ShownPart(details["shown"], details["tokens"]))
     if result.get("resultType", "complete") != "complete":
         record.result = without_link(result)
-        record.status, record.error_code = "pending", str(result["resultType"])
+        record.outcome = record.outcome._replace(status="pending", error_code=str(result["resultType"]))
     elif result.get("isError") is True:
         error = result["_meta"].get(ERROR_META_KEY) if isinstance(result.get("_meta"), dict) else None
         result = record.result = without_link(result)
         # Only the aggregator can have set it: an upstream's value under this key is removed before.
         code = error["code"] if error is not None else "tool_error"
-        record.error_code, record.error_message = code, _said(error, result) if error is not None else None
-        record.status = "invalid" if code == "invalid_arguments" else "error"
+        record.outcome = record.outcome._replace(
+            status="invalid" if code == "invalid_arguments" else "error",
+            error_code=code,
+            error_message=_said(error, result) if error is not None else None,
+        )
 
 
 def note_failure(record: CallRecord, error: BaseException) -> None:
     """Note how a call ended that has none."""
-    record.error_message = error_text(error)
-    if isinstance(error, CallRefused | UpstreamError):
-        record.status, record.error_code = error.outcome, error.code
-        if record.method == TOOL_CALL and not isinstance(error, LoginRequired):
-            record.error_message = f"{error.message} {error.advice}".rstrip()
-        if "approval" in error.details:
-            record.approval_id = error.details["approval"]
-    elif isinstance(error, NotServed | ShuttingDown):
-        record.status, record.error_code = error.outcome, error.word
-    elif isinstance(error, RpcError):
-        if isinstance(error, UpstreamRpcError):
-            record.error_message = without_arguments(error.message, record.arguments)
-        record.status = "invalid" if isinstance(error, HostError) else "error"
-        record.error_code = str(error.code)
-    elif isinstance(error, asyncio.CancelledError):
-        record.status, record.error_code, record.error_message = "cancelled", "cancelled", None
-    else:
-        record.status, record.error_code = "error", type(error).__name__
+    status, code, message = _failure(record, error)
+    record.outcome = record.outcome._replace(status=status, error_code=code, error_message=message)
+    if isinstance(error, CallRefused | UpstreamError) and "approval" in error.details:
+        record.decision = record.decision._replace(approval_id=error.details["approval"])
     if isinstance(error, CallRefused | NotServed) and error.blame is not None:
-        record.rule, record.rule_source = error.blame
+        rule, source = error.blame
+        record.decision = record.decision._replace(rule=rule, rule_source=source)
     if isinstance(error, CallRefused | UnknownTool | UpstreamError) and error.meant is not None:
         name_tool(record, error.meant)
-    elif isinstance(error, UpstreamError) and record.server is None:
-        record.server = error.server
+    elif isinstance(error, UpstreamError) and record.called.server is None:
+        record.called = record.called._replace(server=error.server)
+
+
+def _failure(record: CallRecord, error: BaseException) -> tuple[Status, str, str | None]:
+    """Return the status, the code and the message of a call that ended in an error."""
+    message = error_text(error)
+    if isinstance(error, CallRefused | UpstreamError):
+        if record.called.method == TOOL_CALL and not isinstance(error, LoginRequired):
+            message = f"{error.message} {error.advice}".rstrip()
+        return error.outcome, error.code, message
+    if isinstance(error, NotServed | ShuttingDown):
+        return error.outcome, error.word, message
+    if isinstance(error, RpcError):
+        if isinstance(error, UpstreamRpcError):
+            message = without_arguments(error.message, record.arguments)
+        return "invalid" if isinstance(error, HostError) else "error", str(error.code), message
+    if isinstance(error, asyncio.CancelledError):
+        return "cancelled", "cancelled", None
+    return "error", type(error).__name__, message
 
 
 def _said(error: Mapping[str, Any], result: Mapping[str, Any]) -> str | None:

@@ -5,7 +5,18 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from aggregator.domain.call_record import AuditEvent, CallRecord, RecordedCaller, Stage, TraceContext
+from aggregator.domain.call_record import (
+    TOOL_CALL,
+    AuditEvent,
+    CalledItem,
+    CallRecord,
+    RecordedCaller,
+    RecordedDecision,
+    RecordedOutcome,
+    RecordedSending,
+    Stage,
+    TraceContext,
+)
 from aggregator.storage.approvals import ApprovalAnswer
 from tests.console.demo.catalogs import milliseconds, result
 from tests.console.demo.world import LAST_WORDS, SECRET
@@ -104,8 +115,8 @@ def _past_call(chance: random.Random, one: AgentCall, at: float, count: int) -> 
     call = CallRecord(
         TraceContext(f"{chance.getrandbits(128):032x}", f"{chance.getrandbits(64):016x}"),
         at, RecordedCaller(one.agent, "http", "2026-07-28", conversation_id=f"c-{int(at / 900) % 90 + 10}"),
-        one.tool, server=server, tool=one.tool,
-        own_name=own, schema_version="3793967c0a52", upstream_version="2025-11-25",
+        one.tool, called=CalledItem(TOOL_CALL, server, one.tool, own, "3793967c0a52"),
+        sending=RecordedSending(sent=True, upstream_version="2025-11-25"),
         duration=seconds + 0.0006, arguments=one.arguments,
     )  # fmt: skip
     if one.arguments.get("limit") == 500:
@@ -114,20 +125,20 @@ def _past_call(chance: random.Random, one: AgentCall, at: float, count: int) -> 
         said = f"{one.tool} was not called: /comments/0/line expected an integer, got a string."
         return _ended(call, "invalid", "invalid_arguments", said)
     if (one.agent, one.tool) in _REFUSED:
-        code, call.rule, call.rule_source = _REFUSED[one.agent, one.tool]
+        code, rule, source = _REFUSED[one.agent, one.tool]
+        call.decision = RecordedDecision(rule, source)
         return _ended(call, "denied", code, f"{one.agent} may not call {one.tool}.")
     if server == "erp":
         return _ended(call, "unavailable", "upstream_unavailable", "erp is unavailable: it ended with exit code 3.")
     call.result = result(own)
     call.steps = [Stage("policy", 0.0, 3e-5), Stage("check", 3e-5, 1e-4), Stage("upstream", 2e-4, seconds)]
     if call.result.get("isError"):
-        call.status, call.error_code = "error", "tool_error"
-        call.error_message = call.result["content"][0]["text"]
+        call.outcome = RecordedOutcome("error", "tool_error", call.result["content"][0]["text"])
     return call
 
 
 def _ended(call: CallRecord, status: Any, code: str, message: str) -> CallRecord:
-    call.status, call.error_code, call.error_message, call.duration = status, code, message, 0.0005
+    call.outcome, call.duration = RecordedOutcome(status, code, message), 0.0005
     return call
 
 
