@@ -6,17 +6,27 @@ configuration that claims rows from before entries had keys takes them over.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from hashlib import sha256
 from math import inf
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, delete, exists, insert, select, update
 
-from aggregator.domain.bounds.remembered import LONGEST_DEFINITION, LONGEST_NAME, MOST_ITEMS
+from aggregator.domain.bounds.remembered import MOST_ITEMS
+from aggregator.pins.rows import (
+    COMPARED,
+    NOTHING_SEEN,
+    changed_columns,
+    digests,
+    fits,
+    item_key,
+    pin_row,
+    pinned_row,
+    stays,
+    without_repetitions,
+)
 from aggregator.storage.engine import postgres
 from aggregator.storage.engine.engine import Engine, Version
 from aggregator.storage.records import (
-    ADDED_LATER,
     BASELINE,
     PART,
     PIN_FAULT,
@@ -35,15 +45,6 @@ _ROWS: Final = 200
 _MARKERS: Final = (BASELINE, PIN_FAULT, PIN_VERSION)
 _GONE: Final = "removed"
 _TEXTS: Final = ("definition", "seen_definition")
-_NOTHING_SEEN: Final[Mapping[str, Any]] = {
-    "seen_digest": None,
-    "seen_version": None,
-    "seen_definition": None,
-    "seen": None,
-    "classes": None,
-    "renamed_from": None,
-    "held": 0,
-}
 
 
 class Pins:
@@ -109,7 +110,7 @@ class Pins:
                     continue
                 for item, kind, name in connection.execute(old).all():
                     mine = (found.server == server) & (found.item == item)
-                    key = _key(entry, kind, "" if kind == PIN_FAULT else name)
+                    key = item_key(entry, kind, "" if kind == PIN_FAULT else name)
                     connection.execute(update(pinned_items).where(mine).values(entry=entry, item=key))
 
         async with self._engine.write(PINS_SUBJECT) as connection:
@@ -148,7 +149,7 @@ class Pins:
         async with self._engine.read() as connection:
             rows = (await connection.execute(query)).mappings().all()
         ours = self._ours((row["server"], row["entry"]) for row in rows)
-        mine = [_row(row) for row in rows if (row["server"], row["entry"]) in ours]
+        mine = [pin_row(row) for row in rows if (row["server"], row["entry"]) in ours]
         return sorted(mine, key=lambda row: (row.server, row.kind, row.name))
 
     async def baselines(self) -> dict[str, frozenset[str]]:
@@ -205,7 +206,7 @@ class Pins:
             self._lock(connection, server)
             _, approved, _ = known(connection)
             connection.execute(delete(pinned_items).where(mine))
-            marker = _pinned(server, entry, ItemText(PIN_VERSION, "", "", approved, ""), "", now)
+            marker = pinned_row(server, entry, ItemText(PIN_VERSION, "", "", approved, ""), "", now)
             values = {**marker, "digest": None, "definition": None, "seen_version": version}
             connection.execute(insert(pinned_items).values(values))
 
@@ -237,8 +238,8 @@ class Pins:
             await connection.run_sync(self._lock, server)
             await connection.execute(delete(pinned_items).where(mine))
             if why is not None:
-                marker = _pinned(server, entry, ItemText(PIN_FAULT, why, "", "", ""), "", now)
-                key = {"item": _key(entry, PIN_FAULT, ""), "digest": None}
+                marker = pinned_row(server, entry, ItemText(PIN_FAULT, why, "", "", ""), "", now)
+                key = {"item": item_key(entry, PIN_FAULT, ""), "digest": None}
                 await connection.execute(insert(pinned_items).values({**marker, **key}))
 
     async def take_baseline(
@@ -254,14 +255,14 @@ class Pins:
         Raises:
             StorageError: the database failed; nothing was written.
         """
-        items, kinds, entry = [item for item in items if _fits(item)], frozenset(kinds), self._entry(server)
+        items, kinds, entry = [item for item in items if fits(item)], frozenset(kinds), self._entry(server)
         own = self._of(server, entry)
 
         def work(connection: Connection) -> None:
             self._lock(connection, server)
             known = {row["item"]: row for row in _rows_of(connection, own, "item", "kind", "digest")}
-            taken = {kind for kind in kinds if _key(entry, BASELINE, kind) in known}
-            taken |= {whole for kind in kinds if _key(entry, BASELINE, whole := kind.removesuffix(PART)) in known}
+            taken = {kind for kind in kinds if item_key(entry, BASELINE, kind) in known}
+            taken |= {whole for kind in kinds if item_key(entry, BASELINE, whole := kind.removesuffix(PART)) in known}
             waiting = [
                 key for key, row in known.items() if row["digest"] is None and row["kind"] in kinds.difference(taken)
             ]
@@ -270,11 +271,13 @@ class Pins:
                 connection.execute(delete(pinned_items).where(mine))
                 del known[key]
             room = MOST_ITEMS - sum(row["kind"] not in _MARKERS for row in known.values())
-            new = [item for item in items if _key(entry, item.kind, item.name) not in known and item.kind not in taken]
-            rows = [_pinned(server, entry, item, by, now) for item in _once(new)[: max(room, 0)]]
+            new = [
+                item for item in items if item_key(entry, item.kind, item.name) not in known and item.kind not in taken
+            ]
+            rows = [pinned_row(server, entry, item, by, now) for item in without_repetitions(new)[: max(room, 0)]]
             for kind in sorted(kinds - taken):
                 marker = ItemText(BASELINE, kind, "", "", "")
-                rows.append({**_pinned(server, entry, marker, by, now), "digest": None, "definition": None})
+                rows.append({**pinned_row(server, entry, marker, by, now), "digest": None, "definition": None})
             for begin in range(0, len(rows), _ROWS):
                 connection.execute(insert(pinned_items), rows[begin : begin + _ROWS])
 
@@ -309,34 +312,34 @@ class Pins:
         own = self._of(server, entry)
 
         def changed(one: SeenItem, before: Mapping[str, Any] | None) -> dict[str, Any] | None:
-            if before is not None and _stays(one, before, now, read_at, said=(one.kind, one.name) in said):
+            if before is not None and stays(one, before, now, read_at, said=(one.kind, one.name) in said):
                 return None
-            return _changed(one, before, now)
+            return changed_columns(one, before, now)
 
         async with self._engine.read() as connection:
-            rows = await connection.run_sync(lambda sync: _rows_of(sync, own, *_COMPARED))
+            rows = await connection.run_sync(lambda sync: _rows_of(sync, own, *COMPARED))
         stored = {row["item"]: dict(row) for row in rows}
-        if all(changed(one, stored.get(_key(entry, one.kind, one.name))) is None for one in seen):
+        if all(changed(one, stored.get(item_key(entry, one.kind, one.name))) is None for one in seen):
             # Most often another process has.
             return new
 
         def work(connection: Connection) -> None:
             self._lock(connection, server)
-            known = {row["item"]: dict(row) for row in _rows_of(connection, own, *_COMPARED)}
+            known = {row["item"]: dict(row) for row in _rows_of(connection, own, *COMPARED)}
             for one in seen:
-                item = _key(entry, one.kind, one.name)
+                item = item_key(entry, one.kind, one.name)
                 before = known.get(item)
                 values = changed(one, before)
                 if values is None or (before is None and len(known) >= MOST_ITEMS):
                     continue
                 mine = (pinned_items.c.server == server) & (pinned_items.c.item == item)
-                is_told = (one.kind, one.name) in said or (one.digest is not None and one.digest in _digests(before))
+                is_told = (one.kind, one.name) in said or (one.digest is not None and one.digest in digests(before))
                 if one.classes and not is_told:
                     new.append(one)
                 if before is None:
                     key = {"server": server, "item": item, "kind": one.kind, "name": one.name, "entry": entry}
                     connection.execute(insert(pinned_items).values({**key, **values}))
-                    known[item] = {**dict.fromkeys(_COMPARED), "digest": None, **key, **values}
+                    known[item] = {**dict.fromkeys(COMPARED), "digest": None, **key, **values}
                 elif before["digest"] is None and values["seen_digest"] is None:
                     # What was never approved, and is gone, is forgotten.
                     connection.execute(delete(pinned_items).where(mine))
@@ -367,7 +370,7 @@ class Pins:
                 .where(mine)
                 .values(
                     {
-                        **_NOTHING_SEEN,
+                        **NOTHING_SEEN,
                         "digest": columns.seen_digest,
                         "version": columns.seen_version,
                         "definition": columns.seen_definition,
@@ -407,112 +410,6 @@ class Pins:
             connection.execute(postgres.lock(f"pins {server}"))
 
 
-_COMPARED: Final = (
-    "item",
-    "digest",
-    "version",
-    "seen_digest",
-    "seen_version",
-    "seen",
-    "classes",
-    "renamed_from",
-    "flags",
-    "held",
-)
-
-
-def _stays(one: SeenItem, before: Mapping[str, Any], now: float, read_at: float, *, said: bool) -> bool:
-    """Return whether what is stored of an item stays, since another process has seen it later."""
-    if one.digest is not None and one.digest == before["digest"] and said:
-        return True
-    if before["seen_digest"] in (None, one.digest):
-        return False
-    is_later = before["seen"] is not None and read_at < before["seen"] <= now
-    return said or (is_later and one.digest in (None, before["digest"]))
-
-
-def _changed(one: SeenItem, before: Mapping[str, Any] | None, now: float) -> dict[str, Any] | None:
-    """Return the changed columns of a row; None if it is up to date."""
-    flags = _joined(one.flags)
-    if one.digest is None or (before is not None and one.digest == before["digest"]):
-        if before is None:
-            return None
-        gone = one.digest is None and before["digest"] is not None
-        values = {**_NOTHING_SEEN, "flags": flags, "classes": _joined(one.classes) if gone else None}
-        if one.digest is not None and one.version:
-            values["version"] = one.version
-        return values if any(name in before and before[name] != value for name, value in values.items()) else None
-    if not _fits(one):
-        return None
-    classes = one.classes
-    if (
-        before is not None
-        and before["seen_digest"] == one.digest
-        and ADDED_LATER in (before["classes"] or "").split(",")
-    ):
-        # A restart does not change how it came.
-        classes = (*(name for name in classes if name != ADDED_LATER), ADDED_LATER)
-    values = {
-        "seen_digest": one.digest,
-        "seen_version": one.version,
-        "classes": _joined(classes),
-        "renamed_from": one.renamed_from,
-        "flags": flags,
-        "held": int(one.held),
-    }
-    if before is not None and all(before[name] == value for name, value in values.items()):
-        return None
-    again = before is not None and before["seen_digest"] == one.digest
-    return values if again else {**values, "seen_definition": one.text, "seen": now}
-
-
-def _digests(row: Mapping[str, Any] | None) -> tuple[str | None, ...]:
-    return () if row is None else (row["digest"], row["seen_digest"])
-
-
 def _rows_of(connection: Connection, mine: ColumnElement[bool], *names: str) -> Sequence[RowMapping]:
     columns = [pinned_items.c[name] for name in names]
     return connection.execute(select(*columns).where(mine)).mappings().all()
-
-
-def _pinned(server: str, entry: str, item: ItemText, by: str, now: float) -> dict[str, Any]:
-    return {
-        "server": server,
-        "entry": entry,
-        "item": _key(entry, item.kind, item.name),
-        "kind": item.kind,
-        "name": item.name,
-        "digest": item.digest,
-        "version": item.version,
-        "definition": item.text,
-        "approved": now,
-        "approved_by": by[:128],
-        "flags": _joined(item.flags),
-        "held": 0,
-    }
-
-
-def _once(items: Iterable[ItemText]) -> list[ItemText]:
-    """Return the first of the items of each name."""
-    return list({(item.kind, item.name): item for item in reversed(list(items))}.values())[::-1]
-
-
-def _fits(item: ItemText | SeenItem) -> bool:
-    return len(item.text) <= LONGEST_DEFINITION and len(item.name) <= LONGEST_NAME
-
-
-def _key(entry: str, kind: str, name: str) -> str:
-    before = f"{entry}\0" if entry else ""
-    return sha256(f"{before}{kind}\0{name}".encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _joined(names: Iterable[str]) -> str | None:
-    return ",".join(names) or None
-
-
-def _row(row: RowMapping) -> PinRow:
-    values = {name: value for name, value in row.items() if name not in ("item", "entry")}
-    for name in ("classes", "flags"):
-        values[name] = tuple(values[name].split(",")) if values[name] else ()
-    values["held"] = bool(values["held"])
-    return PinRow(**values)

@@ -2,12 +2,28 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from aggregator.dialects.mend.apis import ModelApi
 from aggregator.dialects.mend.flatten import both_of, different, flattened, short_json
 from aggregator.dialects.mend.keys import renamed
+from aggregator.dialects.mend.keywords import (
+    ANNOTATIONS,
+    ARRAYS,
+    CONDITIONS,
+    IN_STRICT,
+    IN_SUBSET,
+    OBJECTS,
+    OF_TYPE,
+    READ,
+    cut_json,
+    keyword_sentence,
+    takes_text,
+    type_of,
+    types_of,
+    values_sentence,
+    with_sentences,
+)
 from aggregator.dialects.mend.read_back import Reader, merged
 from aggregator.schemas.structure.local import at_pointer
 
@@ -19,46 +35,9 @@ _NODES: Final = 2_000
 _NAMES: Final = 50
 _ROUNDS: Final = 2
 _HOPS: Final = 20
-_SHOWN: Final = 12
 _LONG_ENUM: Final = 250
-_VALUE: Final = 200
 
-_ANNOTATIONS: Final = frozenset(
-    {"title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly", "nullable"}
-    | {"$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "x-mcp-header"}
-)
-_OBJECTS: Final = frozenset(
-    {"properties", "required", "additionalProperties", "patternProperties", "propertyNames", "minProperties"}
-    | {"maxProperties", "dependentRequired", "dependentSchemas", "unevaluatedProperties", "dependencies"}
-)
-_ARRAYS: Final = frozenset(
-    {"items", "prefixItems", "contains", "minItems", "maxItems", "uniqueItems", "unevaluatedItems", "minContains"}
-    | {"maxContains", "additionalItems"}
-)
-_STRINGS: Final = frozenset({"pattern", "minLength", "maxLength", "format", "contentEncoding", "contentMediaType"})
-_NUMBERS: Final = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
-_OF_TYPE: Final[Mapping[str, frozenset[str]]] = {
-    "object": _OBJECTS,
-    "array": _ARRAYS,
-    "string": _STRINGS,
-    "number": _NUMBERS,
-    "integer": _NUMBERS,
-    "boolean": frozenset(),
-}
-_IN_SUBSET: Final = frozenset(
-    {"minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength", "pattern", "minProperties"}
-    | {"maxProperties"}
-)
-_IN_STRICT: Final = frozenset(
-    {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "pattern", "minItems", "maxItems"}
-)
 _LOOKS_ROUND: Final = re.compile(r"\(\?<?[=!]")
-_CONDITIONS: Final = ("not", "if", "then", "else")
-# What is read from other keywords, and needs no sentence of its own.
-_READ: Final = frozenset(
-    {"type", "enum", "const", "properties", "required", "items", "prefixItems", "anyOf", "oneOf", "allOf", "$ref"}
-    | {"additionalProperties", "additionalItems", "unevaluatedProperties", "contentEncoding", "contentMediaType"}
-)
 _JSON_OBJECT: Final = "A JSON object, written as text."
 _JSON_VALUE: Final = "A JSON value, written as text (a string in quotes)."
 
@@ -109,7 +88,7 @@ class Builder:
             if recursive:
                 self._note("schemas that contain themselves")
                 return self._cut(schema, "It may contain further ones of its kind.")
-        if not isinstance(schema, Mapping) or _ANNOTATIONS.issuperset(schema):
+        if not isinstance(schema, Mapping) or ANNOTATIONS.issuperset(schema):
             return self._any(schema if isinstance(schema, Mapping) else {})
         if schema.get("not") in (True, {}):
             return _Built(None)
@@ -145,8 +124,8 @@ class Builder:
             if refs.count(reference) >= _ROUNDS:
                 return {**target, **rest}, refs, True
             refs = (*refs, reference)
-            own = {key: value for key, value in rest.items() if key not in _ANNOTATIONS}
-            said = {key: value for key, value in rest.items() if key in _ANNOTATIONS}
+            own = {key: value for key, value in rest.items() if key not in ANNOTATIONS}
+            said = {key: value for key, value in rest.items() if key in ANNOTATIONS}
             schema = {**(target if not own else {"allOf": [target, own]}), **said}
         return {}, refs, False
 
@@ -154,8 +133,8 @@ class Builder:
         """Return a schema with the parts of its `allOf` in it, as far as they can be written as one."""
         parts = [part for part in schema["allOf"] if part not in (True, {})]
         one: Any = {key: value for key, value in schema.items() if key != "allOf"}
-        said = {key: value for key, value in one.items() if key in _ANNOTATIONS}
-        if one.keys() <= _ANNOTATIONS and len(parts) == 1 and isinstance(parts[0], Mapping):
+        said = {key: value for key, value in one.items() if key in ANNOTATIONS}
+        if one.keys() <= ANNOTATIONS and len(parts) == 1 and isinstance(parts[0], Mapping):
             return {**parts[0], **said}
         resolved = [self._pointed(part) for part in parts]
         known = [part for part in resolved if isinstance(part, Mapping)]
@@ -163,17 +142,17 @@ class Builder:
         self._spend(sum(len(some) for some in options if isinstance(some, list)) // _NAMES)
         if any("properties" in part or part.get("type") == "object" for part in known):
             flat = flattened({**schema, "allOf": resolved}, self._whole)
-            return self._saying(flat.schema, flat.rules)
+            return with_sentences(flat.schema, flat.rules)
         rules = []
         for part in resolved:
-            both = both_of({key: value for key, value in one.items() if key not in _ANNOTATIONS}, part)
+            both = both_of({key: value for key, value in one.items() if key not in ANNOTATIONS}, part)
             if part is False:
                 return {"not": {}}
             if not isinstance(both, Mapping) or "allOf" in both:
                 rules.append(f"It also fits {short_json(part)}.")
             else:
                 one = {**both, **said}
-        return self._saying(dict(one), rules)
+        return with_sentences(dict(one), rules)
 
     def _pointed(self, part: Any) -> Any:
         for _ in range(_HOPS):
@@ -188,11 +167,11 @@ class Builder:
         keyword = "anyOf" if isinstance(schema.get("anyOf"), list) else "oneOf"
         if keyword == "oneOf":
             self._note("`oneOf`")
-        own = {key: value for key, value in schema.items() if key not in _ANNOTATIONS and key not in ("anyOf", "oneOf")}
-        said = {key: value for key, value in schema.items() if key in _ANNOTATIONS}
-        if own.get("type") == "object" or not _OBJECTS.isdisjoint(own):
+        own = {key: value for key, value in schema.items() if key not in ANNOTATIONS and key not in ("anyOf", "oneOf")}
+        said = {key: value for key, value in schema.items() if key in ANNOTATIONS}
+        if own.get("type") == "object" or not OBJECTS.isdisjoint(own):
             flat = flattened(schema, self._whole)
-            return self._object(self._saying(flat.schema, flat.rules), depth, refs)
+            return self._object(with_sentences(flat.schema, flat.rules), depth, refs)
         branches = schema[keyword]
         rules = []
         if keyword == "anyOf" and isinstance(schema.get("oneOf"), list):
@@ -200,13 +179,13 @@ class Builder:
         if own:
             branches = [self._pointed(branch) for branch in branches]
             branches = [both_of(own, branch) if isinstance(branch, Mapping) else branch for branch in branches]
-        return self._union([self._node(branch, depth, refs) for branch in branches], self._saying(said, rules))
+        return self._union([self._node(branch, depth, refs) for branch in branches], with_sentences(said, rules))
 
     def _union(self, found: Sequence[_Built], said: Mapping[str, Any]) -> _Built:
         """Return the schema of the values that fit any of these."""
         null = any(one.null for one in found)
         known = [one for one in found if one.schema is not None]
-        if any(one.reader is None or one.reader.text is None for one in known if _is_text(one.schema)):
+        if any(one.reader is None or one.reader.text is None for one in known if takes_text(one.schema)):
             # A text could not be told from JSON in a text.
             known = [one for one in known if one.reader is None or one.reader.text is None]
         built = [one.schema for one in known if one.schema is not None]
@@ -241,7 +220,7 @@ class Builder:
             said = _JSON_OBJECT if is_object else _JSON_VALUE
             text = self._described({"type": "string"}, schema, [said, why])
             return _Built(text, Reader(text="object" if is_object else "any"))
-        kinds = _kinds(schema)
+        kinds = types_of(schema)
         if kinds == ["array"]:
             return _Built(self._described({"type": "array", "items": {"type": "string"}}, schema, [why]))
         return _Built(self._described({"type": "object"}, schema, [why]))
@@ -252,28 +231,28 @@ class Builder:
             self._note("`const`")
         values = [schema["const"]] if "const" in schema else schema["enum"]
         self._spend(len(values) // _NAMES)
-        allowed = _kinds(schema)
+        allowed = types_of(schema)
         null = any(value is None for value in values)
         by_kind: dict[str, list[Any]] = {}
         for value in values:
-            kind = _kind(value)
+            kind = type_of(value)
             if kind != "null" and (not allowed or kind in allowed or (kind == "integer" and "number" in allowed)):
                 by_kind.setdefault(kind, []).append(value)
         if not by_kind:
             return _Built(None, None, null)
         if "object" in by_kind or "array" in by_kind:
-            built = self._any({key: value for key, value in schema.items() if key in _ANNOTATIONS})
-            return built._replace(schema=self._said(built.schema, _one_of(values)))
+            built = self._any({key: value for key, value in schema.items() if key in ANNOTATIONS})
+            return built._replace(schema=self._said(built.schema, values_sentence(values)))
         if "integer" in by_kind and "number" in by_kind:
             by_kind["number"] = by_kind.pop("integer") + by_kind["number"]
-        said = {key: value for key, value in schema.items() if key in _ANNOTATIONS}
+        said = {key: value for key, value in schema.items() if key in ANNOTATIONS}
         found = [_Built(self._some(kind, some)) for kind, some in by_kind.items()]
         return self._union(found, said)._replace(null=null)
 
     def _some(self, kind: str, values: list[Any]) -> Schema:
         if self._api.subset and kind != "string":
             self._note("values that are no texts in `enum`")
-            return self._described({"type": kind}, {}, [_one_of(values)])
+            return self._described({"type": kind}, {}, [values_sentence(values)])
         values = list(dict.fromkeys(values)) if kind == "string" else values
         if self._api.subset and "" in values:
             self._note("the empty text in `enum`")
@@ -287,12 +266,12 @@ class Builder:
             self._enum_values -= len(values)
             if values:
                 self._note("an `enum` that is too long")
-            return self._described({"type": kind}, {}, [_one_of(values)] if values else [])
+            return self._described({"type": kind}, {}, [values_sentence(values)] if values else [])
         self._characters += length
         return {"type": kind, "enum": values}
 
     def _typed(self, schema: Mapping[str, Any], depth: int, refs: tuple[str, ...]) -> _Built:
-        kinds = _kinds(schema)
+        kinds = types_of(schema)
         null = "null" in kinds or schema.get("nullable") is True
         if isinstance(schema.get("type"), list):
             self._note("types in lists")
@@ -302,13 +281,13 @@ class Builder:
             return _Built(None, None, True) if null else self._say_rest(self._any(schema), schema, frozenset())
         if len(kinds) == 1:
             return self._of_kind(kinds[0], schema, depth, refs)._replace(null=null)
-        bare = {key: value for key, value in schema.items() if key not in _ANNOTATIONS and key != "nullable"}
+        bare = {key: value for key, value in schema.items() if key not in ANNOTATIONS and key != "nullable"}
         found = []
         for kind in kinds:
-            others = frozenset().union(*(_OF_TYPE[other] for other in kinds if other != kind)) - _OF_TYPE[kind]
+            others = frozenset().union(*(OF_TYPE[other] for other in kinds if other != kind)) - OF_TYPE[kind]
             part = {key: value for key, value in bare.items() if key not in others}
             found.append(self._of_kind(kind, part, depth, refs))
-        said = {key: value for key, value in schema.items() if key in _ANNOTATIONS}
+        said = {key: value for key, value in schema.items() if key in ANNOTATIONS}
         return self._union(found, said)._replace(null=null)
 
     def _of_kind(self, kind: str, schema: Mapping[str, Any], depth: int, refs: tuple[str, ...]) -> _Built:
@@ -321,8 +300,8 @@ class Builder:
     def _leaf(self, kind: str, schema: Mapping[str, Any]) -> _Built:
         found: Schema = {"type": kind}
         rules = []
-        known = _IN_STRICT if self._api.strict else _IN_SUBSET
-        for key in sorted(_OF_TYPE[kind] & schema.keys()):
+        known = IN_STRICT if self._api.strict else IN_SUBSET
+        for key in sorted(OF_TYPE[kind] & schema.keys()):
             value = schema[key]
             if key == "format" and isinstance(value, str):
                 if self._api.formats is None or value in self._api.formats:
@@ -338,15 +317,15 @@ class Builder:
             elif key == "exclusiveMaximum" and kind == "integer" and type(value) is int:
                 self._note("exclusive bounds")
                 found["maximum"] = min(value - 1, found.get("maximum", value - 1))
-            elif key not in _READ:
+            elif key not in READ:
                 self._note(f"`{key}`")
-                rules.append(_rule(key, value))
+                rules.append(keyword_sentence(key, value))
         if kind == "integer" and not self._api.strict:
             for bound in ("minimum", "maximum"):
                 if bound in schema and bound in found:
                     pick = max if bound == "minimum" else min
                     found[bound] = pick(found[bound], schema[bound])
-        return self._say_rest(_Built(self._described(found, schema, rules)), schema, _OF_TYPE[kind])
+        return self._say_rest(_Built(self._described(found, schema, rules)), schema, OF_TYPE[kind])
 
     def _array(self, schema: Mapping[str, Any], depth: int, refs: tuple[str, ...]) -> _Built:
         if self._api.depth is not None and depth >= self._api.depth - 1:
@@ -366,15 +345,15 @@ class Builder:
             inside = self._node(items, depth + 1, refs)
         part, reader = self._with_null(inside), inside.reader
         found: Schema = {"type": "array", "items": part if part is not None else {"type": "string"}}
-        known = _IN_STRICT if self._api.strict else _IN_SUBSET
-        for key in sorted(_ARRAYS & schema.keys() - _READ):
+        known = IN_STRICT if self._api.strict else IN_SUBSET
+        for key in sorted(ARRAYS & schema.keys() - READ):
             if key in known:
                 found[key] = schema[key]
             else:
                 self._note(f"`{key}`")
-                rules.append(_rule(key, schema[key]))
+                rules.append(keyword_sentence(key, schema[key]))
         back = Reader(items=reader) if reader is not None and not reader.does_nothing else None
-        return self._say_rest(_Built(self._described(found, schema, rules), back), schema, _ARRAYS)
+        return self._say_rest(_Built(self._described(found, schema, rules), back), schema, ARRAYS)
 
     def _object(self, schema: Mapping[str, Any], depth: int, refs: tuple[str, ...], *, root: bool = False) -> _Built:
         api, rules = self._api, list[str]()
@@ -390,7 +369,7 @@ class Builder:
                 if api.strict:
                     properties[name] = others if isinstance(others, Mapping) else {}
                 else:
-                    rules.append(f"Required too: {_short(name)}.")
+                    rules.append(f"Required too: {cut_json(name)}.")
         required = [name for name in required if name in properties]
         if "additionalProperties" in schema and not api.strict:
             self._note("`additionalProperties`")
@@ -402,7 +381,7 @@ class Builder:
         if api.strict and not root and not properties and others is not False:
             self._note("objects with any members")
             text = self._described({"type": "string"}, schema, [_JSON_OBJECT, *rules])
-            return self._say_rest(_Built(text, Reader(text="object")), schema, _OBJECTS)
+            return self._say_rest(_Built(text, Reader(text="object")), schema, OBJECTS)
         names = renamed(properties, api.keys) if api.deep or root else {}
         if names:
             self._note("names of parameters")
@@ -434,15 +413,15 @@ class Builder:
             found |= {"required": list(shown), "additionalProperties": False}
         elif needed:
             found["required"] = needed
-        known = frozenset() if api.strict else _IN_SUBSET
-        for key in sorted(_OBJECTS & schema.keys() - _READ):
+        known = frozenset() if api.strict else IN_SUBSET
+        for key in sorted(OBJECTS & schema.keys() - READ):
             if key in known and not root:
                 found[key] = schema[key]
             else:
                 self._note(f"`{key}`")
-                rules.append(_rule(key, schema[key]))
+                rules.append(keyword_sentence(key, schema[key]))
         reader = Reader(members, frozenset(dropped), frozenset(kept)) if members or dropped or kept else None
-        return self._say_rest(_Built(self._described(found, schema, rules), reader), schema, _OBJECTS)
+        return self._say_rest(_Built(self._described(found, schema, rules), reader), schema, OBJECTS)
 
     # -- writing
 
@@ -480,10 +459,10 @@ class Builder:
             if key in said:
                 self._note(f"`{key}`")
         if "default" in said:
-            parts.append(f"Default: {_short(said['default'])}.")
+            parts.append(f"Default: {cut_json(said['default'])}.")
         examples = said.get("examples")
         if isinstance(examples, list) and examples:
-            parts.append(f"For example {', '.join(map(_short, examples[:2]))}.")
+            parts.append(f"For example {', '.join(map(cut_json, examples[:2]))}.")
         text = " ".join(dict.fromkeys(part.strip() for part in parts if part and part.strip()))
         if text:
             schema = {**schema, "description": text}
@@ -501,69 +480,11 @@ class Builder:
 
     def _say_rest(self, built: _Built, schema: Mapping[str, Any], told: frozenset[str]) -> _Built:
         """Return a schema with sentences about conditions in it."""
-        for key in _CONDITIONS:
+        for key in CONDITIONS:
             if key in schema and built.schema is not None:
                 self._note(f"`{key}`")
-                built = built._replace(schema=self._said(built.schema, _rule(key, schema[key])))
+                built = built._replace(schema=self._said(built.schema, keyword_sentence(key, schema[key])))
         return built
-
-    @staticmethod
-    def _saying(schema: Mapping[str, Any], rules: Iterable[str]) -> dict[str, Any]:
-        more = " ".join(islice(rules, _SHOWN))
-        if not more:
-            return dict(schema)
-        said = schema.get("description")
-        return {**schema, "description": f"{said} {more}" if isinstance(said, str) and said else more}
 
     def _note(self, change: str) -> None:
         self.changes[change] = None
-
-
-def _is_text(schema: Schema | None) -> bool:
-    """Tell whether texts fit a schema."""
-    if schema is None:
-        return False
-    return schema.get("type") == "string" or any(_is_text(part) for part in schema.get("anyOf", ()))
-
-
-def _kinds(schema: Mapping[str, Any]) -> list[str]:
-    """Return the types that a schema names, or that its keywords are about."""
-    kind = schema.get("type")
-    if isinstance(kind, str):
-        return [kind]
-    if isinstance(kind, list):
-        named = [one for one in kind if isinstance(one, str)]
-        return [one for one in dict.fromkeys(named) if not (one == "integer" and "number" in named)]
-    about = [name for name in ("object", "array", "string", "number") if not _OF_TYPE[name].isdisjoint(schema)]
-    return about if len(about) == 1 else []
-
-
-def _kind(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "boolean"
-        case int():
-            return "integer"
-        case float():
-            return "number"
-        case str():
-            return "string"
-        case list():
-            return "array"
-    return "object"
-
-
-def _one_of(values: Sequence[Any]) -> str:
-    more = ", …" if len(values) > _SHOWN else ""
-    return f"One of {', '.join(map(_short, values[:_SHOWN]))}{more}."
-
-
-def _rule(key: str, value: Any) -> str:
-    return f"{key}: {_short(value)}."
-
-
-def _short(value: Any) -> str:
-    text = short_json(value)
-    return text if len(text) <= _VALUE else f"{text[:_VALUE]}…"
