@@ -199,6 +199,7 @@ def build_app(
     )
     if catalog_sync is not None and pin_sync is not None:
         catalog_sync.on_restored = pin_sync.take_kept
+        catalog_sync.may_replace = pin_sync.has_baselines
     hook_parts = HookParts(database if storage is not None else None, replication, call_log, views)
     hooks = [feature.build_hook(hook_parts) for feature in features if feature.build_hook is not None]
     call_hooks = CallHooks([built.hook for built in hooks])

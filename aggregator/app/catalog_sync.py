@@ -102,6 +102,8 @@ class CatalogSync:
         self._asking: set[str] = set()
         # Called once, with the lists that were kept.
         self.on_restored: Callable[[Mapping[str, Lists]], None] = _nothing
+        # Whether what is kept of a server may be replaced.
+        self.may_replace: Callable[[str], bool] = _always
         self._fault: str | None = None
         self._failed: dict[str, str] = {}
         self.reconfigure()
@@ -233,7 +235,7 @@ class CatalogSync:
         async with self._turn:
             for upstream in upstreams:
                 try:
-                    await self._keep_one(upstream)
+                    complete &= await self._keep_one(upstream)
                     self._failed.pop(upstream.config.id, None)
                 except StorageError as error:  # nothing can be written; it is tried again
                     self._report_problem(error)
@@ -243,11 +245,14 @@ class CatalogSync:
                     complete = False
         return complete
 
-    async def _keep_one(self, upstream: Upstream) -> None:
+    async def _keep_one(self, upstream: Upstream) -> bool:
+        """Write the lists of one server; return False, and write nothing, if they have to wait."""
         server, lists = upstream.config.id, _answered(upstream)
         current = self._supervisor.upstreams.get(server)
         if upstream.negotiated is None or current is not upstream or self._is_kept(upstream):
-            return
+            return True
+        if server in self._kept and not self.may_replace(server):
+            return False
         transport = upstream.transport or upstream.config.type
         about = (server, self._fingerprints[server], transport, upstream.negotiated, lists)
         asks = upstream.asks_in_calls
@@ -273,6 +278,7 @@ class CatalogSync:
         if self._fault is not None:
             log.info("catalogs are kept again")
             self._fault = None
+        return True
 
     def _record_changes(self, server: str, changes: ToolChanges) -> None:
         if changes:
@@ -301,6 +307,11 @@ def _answered(upstream: Upstream) -> dict[Kind, list[Any]]:
 
 def _nothing(lists: Mapping[str, Lists]) -> None:
     """Do nothing: no part of the program waits for kept lists."""
+
+
+def _always(server: str) -> bool:
+    """Return True: nothing else needs what is kept."""
+    return True
 
 
 def catalog_of(server: str, fingerprint: str, transport: str, negotiated: Negotiated, lists: Lists) -> ServerCatalog:

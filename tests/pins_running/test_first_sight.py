@@ -1,7 +1,10 @@
 """The first list that takes effect is the baseline at once: written or not, killed in between or not."""
 
 import asyncio
+import json
+import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ import pytest
 
 from aggregator.pins.app.sync import PinSync
 from aggregator.storage.engine import sqlite
+from tests.end_to_end.forked_program import start_program
 from tests.faults.app_harness import BOUND, code_of
 from tests.pins_running.pins_harness import ChangingServer, PinsHarness, running, tool
 from tests.polling import until
@@ -132,7 +136,62 @@ async def test_what_the_catalog_store_knows_is_not_first_again(shop: ChangingSer
     async with running(shop.config(), storage=shop.storage) as harness:
         assert code_of(await harness.call("shop.order")) == "tool_held"
         await harness.settled()
+        assert harness.app.pins is not None
+        assert harness.app.pins.has_baselines("shop"), "what is kept may be replaced now"
     assert (await shop.rows())["tool", "order"].held
+
+
+@pytest.mark.usefixtures("never_quiet")
+async def test_a_kept_list_is_not_replaced_before_the_baseline_is_written(shop: ChangingServer) -> None:
+    """The server changes its first list, and the process is killed before it has written any: the first one counts."""
+    async with running(shop.config(), storage=shop.storage) as harness:
+        sync, pins = harness.app.catalog_sync, harness.app.pins
+        assert sync is not None
+        assert pins is not None
+        await until(lambda: pins._compared.is_set(), "nothing was kept before")
+        await sync.keep_seen()
+        assert kept(shop) == 3
+        await say(harness, shop, CHANGED, tool("invoice"))
+        await sync.keep_seen()
+    with closing(sqlite3.connect(shop.folder / "a.db", isolation_level=None)) as connection:
+        connection.execute("DELETE FROM pinned_items")
+    async with running(shop.config(), storage=shop.storage) as harness:
+        assert code_of(await harness.call("shop.order")) == "tool_held"
+
+
+@pytest.mark.parametrize("moment", ["its catalog is kept", "its pins are written"])
+async def test_killed_at_any_moment_nothing_known_is_first_again(shop: ChangingServer, moment: str) -> None:
+    """A whole program, killed at once; the server changes its list, and the next program is killed too."""
+    path = shop.folder / "aggregator.json"
+    config = shop.config()
+    entry = {"command": config.command, "args": list(config.args)}
+    path.write_text(json.dumps({"mcpServers": {"shop": entry}, "storage": shop.storage}))
+    table = "mcp_tools" if moment == "its catalog is kept" else "pinned_items"
+    await run_and_kill(path, lambda: counted(shop, f"SELECT count(*) FROM {table}"))  # noqa: S608 - one of the two
+    shop.says(CHANGED, tool("invoice"))
+    await run_and_kill(path, lambda: counted(shop, "SELECT count(*) FROM pinned_items WHERE held"))
+    row = (await shop.rows())["tool", "order"]
+    assert (row.approved_by, row.held) == ("first sight", True)
+
+
+async def run_and_kill(config: Path, known: Callable[[], object]) -> None:
+    """Run the program for a host over stdio, and kill it once something is in its database."""
+    environ = {"HOME": str(config.parent), "PATH": os.environ["PATH"]}
+    program = await start_program(("stdio", "--config", str(config)), config.parent, environ)
+    try:
+        await until(known, "it is in the database")
+    finally:
+        program.kill()
+        await program.wait()
+
+
+def counted(shop: ChangingServer, query: str) -> int:
+    """Return the answer of a query that counts; 0 before there are tables."""
+    try:
+        with closing(sqlite3.connect(f"file:{shop.folder / 'a.db'}?mode=ro", uri=True)) as connection:
+            return int(connection.execute(query).fetchone()[0])
+    except sqlite3.OperationalError:
+        return 0
 
 
 async def test_a_kept_list_that_comes_late_counts_too(shop: ChangingServer, monkeypatch: pytest.MonkeyPatch) -> None:

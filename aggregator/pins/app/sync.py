@@ -240,6 +240,16 @@ class PinSync:
         self._kept, self._are_kept_read = dict(lists), True
         self._wake.set()
 
+    def has_baselines(self, server: str) -> bool:
+        """Return False while a first list of a server is not written as its baseline.
+
+        If the process is killed then, the list in the catalog store is what the next process compares with.
+        """
+        if not self._compared.is_set():
+            return False
+        first = (judged for judged in self._book.judged(server) if judged.baseline is not None)
+        return all(self._written.get((server, judged.kind)) == signature(judged) for judged in first)
+
     def lists_changed(self) -> None:
         """Take note that an upstream changed: a list that is empty may have been read by now."""
         if self._loaded.is_set() and self._unwritten():
