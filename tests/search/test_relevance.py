@@ -73,6 +73,32 @@ def test_a_tool_that_means_the_same_in_other_words_is_not_called_weak() -> None:
     assert check_relevance(visible, query, names, {"cluster.get_pods": 0.9}).weak, "it is not among the first"
 
 
+@pytest.mark.parametrize(
+    ("query", "missing"),
+    [
+        ("cancel my order", '"order"'),
+        ("cancel the membership", '"membership"'),
+        ("approve the vacation", '"vacation"'),
+        ("apply for a mortgage", '"mortgage"'),
+    ],
+)
+def test_an_action_alone_does_not_make_a_tool_fit(query: str, missing: str) -> None:
+    """However well the tool says it: what it does that with decides."""
+    shelves, _ = gate()
+    jobs = tool("jobs.cancel", "Cancels a run of a job."), tool("jobs.approve", "Approves a job.")
+    visible = SearchIndex.of([*shelves, ("jobs", "jobs", jobs)]).visible_to(lambda _: True)
+    assert missing in _judge(query, visible).weak
+    assert not _judge("cancel the job", visible).weak
+    assert not _judge("approve", visible).weak, "a query of actions alone asks for them"
+
+
+def test_a_weak_answer_shows_five_tools_at_most() -> None:
+    rules = [tool(f"git.approve_{what}", "Approves it.") for what in "abcdefgh"]
+    judged = _judge("approve the vacation of my colleague", build_index(*rules, *TOOLS).visible_to(lambda _: True))
+    assert judged.weak
+    assert judged.fitting == 5
+
+
 def test_only_the_tools_that_the_agent_sees_count() -> None:
     assert not _judge("screenshot of a page", _visible()).weak
     assert '"screenshot"' in _judge("screenshot of a table", _visible("web")).weak
@@ -126,6 +152,16 @@ def test_a_tool_that_has_the_product_or_a_longer_word_for_it_serves_it() -> None
     assert not _judge("post a message on Slack", visible).weak
     assert not _judge("send a message with SendGrid", visible).weak
     assert '"telegram"' in _judge("post a message on Telegram", visible).weak
+
+
+def test_the_tool_that_has_the_product_is_the_one_that_must_fit() -> None:
+    """Not another one that has the rest of the words."""
+    updates = tool("watch.update_monitor", "Updates a monitor of a site: pauses it or goes on.")
+    lists = tool("hosts.list_hosts", "Lists the hosts that Datadog watches.")
+    visible = build_index(*TOOLS, updates, lists).visible_to(lambda _: True)
+    assert _judge("pause the monitor in Datadog", visible).weak
+    assert not _judge("pause the monitor", visible).weak
+    assert not _judge("list the hosts in Datadog", visible).weak
 
 
 def test_a_judgement_does_not_depend_on_what_was_asked_before() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aggregator.catalog.search.query import LONGEST, Query, without_asking, word_worth
-from aggregator.catalog.search.terms.language import translations, words_and_rest
+from aggregator.catalog.search.terms.language import actions, translations, words_and_rest
 from aggregator.catalog.search.terms.products import products_in
 from aggregator.catalog.search.terms.synonyms import wider_synonyms
 from aggregator.catalog.search.terms.words import chunks, signs, terms, unspaced
@@ -22,12 +22,16 @@ _PLACES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class QueryNeed:
-    """A word of a query: as `shown`, its `keys` in `Query.words`, the marks of its `meanings`, and its `worth`."""
+    """A word of a query: as `shown`, its `keys` in `Query.words`, the marks of its `meanings`, and its `worth`.
+
+    `action`: it says what to do, not with what (`language.actions`).
+    """
 
     shown: str
     keys: tuple[str, ...]
     meanings: tuple[str, ...]
     worth: float
+    action: bool = False
 
 
 def needs(text: str, query: Query) -> list[QueryNeed]:
@@ -54,7 +58,8 @@ def _latin(chunk: str, query: Query, *, argument: bool) -> Iterator[QueryNeed]:
     keys = tuple("@" * at + term for at in range(_PLACES) if at == 0 or "@" * at + term in query.words)
     meanings = wider_synonyms().of.get(term, ())
     known = len(keys) > 1 or len(query.words[term]) > 1 or meanings
-    yield QueryNeed(chunk, keys, meanings, worth * _ARGUMENT if named and not known else worth)
+    worth = worth * _ARGUMENT if named and not known else worth
+    yield QueryNeed(chunk, keys, meanings, worth, term in actions())
 
 
 def _signs(run: str) -> Iterator[QueryNeed]:
@@ -73,7 +78,8 @@ def _word(word: str) -> QueryNeed:
     stems = english.stems.get(word, ())
     keys = (*_pairs(word), *("@" * at + word for at in range(1, len(english.places.get(word, ())) + 1)))
     meanings = table.get(word) or (table.get(stems[0], ()) if stems else ())
-    return QueryNeed(word, keys, meanings, max((word_worth(term, _USUAL) for term in stems), default=_ARGUMENT * 2))
+    worth = max((word_worth(term, _USUAL) for term in stems), default=_ARGUMENT * 2)
+    return QueryNeed(word, keys, meanings, worth, word in actions())
 
 
 def _unread(run: str) -> Iterator[QueryNeed]:

@@ -6,7 +6,6 @@ Law: every number here counts only the tools that the agent sees.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Final, NamedTuple
 
 from aggregator.catalog.search.agent_query import AgentQuery, asked
@@ -19,19 +18,26 @@ from aggregator.catalog.search.weighted_query import WeightedQuery, rareness
 
 # A tool fits if it has this share of the best score.
 FITS: Final = 0.5
-# What speaks for the best tool, and from which sum on it counts as fitting. Measured in docs/what-models-see.md.
-HAS, SAYS, MEANS, IN_NAME, LONG, ALIKE = 2.9, 2.3, 1.0, 1.3, 3.0, 2.5
-ENOUGH = 3.4
+# What speaks for the best tool, and from which sum on it counts as fitting: see `features`. Found by regression over
+# requests with a tool and without one; measured in docs/what-models-see.md.
+HAS, COVERS, SAYS, DOES, LONG = 2.5, 3.8, 2.5, 1.8, 3.0
+ENOUGH = 4.4
 # The same with embeddings: a similarity from -1 to 1 counts this much beside the words.
 LIKE, ENOUGH_WITH_LIKENESS = 8.0, 5.5
 # Told with an answer that finds little: most tools are described in English.
 ENGLISH: Final = "English words find most."
 # How many of the best tools are examined.
 EXAMINED: Final = 3
+# Words of a long query: a user who describes something uses many that no tool has.
 _LONG: Final = 12
+# So many things that a tool has are enough, however long the query is.
+_MANY: Final = 3
+# A thing counts as one that a tool has if it says this much about the tool; one that says less counts in proportion.
+_WELL: Final = 0.3
+# Of a weak answer so many tools count as fitting at most: the best ones, in case it is one of them after all.
+_AT_MOST: Final = 5
 # A name of more letters may be the beginning of another word for it.
 _SHORT: Final = 4
-_IN_NAME: Final = 110
 _SHOWN: Final = 4
 # Tools scored; if all of these fit, there may be more.
 _SCORED: Final = 64
@@ -50,8 +56,14 @@ class Relevance:
 
 
 class _NeedWords(NamedTuple):
-    """The words for one need of this `worth`: those that tools have, each with a share up to 1, and its meanings."""
+    """The words for one need: those that tools have, each with a share up to 1, and its meanings.
 
+    `says`: what the need says by its language alone; `worth`: the same by how rare it is among the tools too; `action`:
+    see `QueryNeed`.
+    """
+
+    action: bool
+    says: float
     worth: float
     known: Sequence[tuple[str, float]]
     meanings: Sequence[str]
@@ -60,10 +72,12 @@ class _NeedWords(NamedTuple):
 class _NeedCoverage(NamedTuple):
     """The part of one need that a tool has.
 
-    `worth`: weight of the need; `said`: 0 to 1, how much of it the word covers; `meant`: the same for a word of its
-    meaning; `unknown`: no tool has the word.
+    `action`, `says`, `worth`: as in `_NeedWords`; `said`: 0 to 1, how much the word says of the tool; `meant`: the same
+    for a word of its meaning; `unknown`: no tool has the word.
     """
 
+    action: bool
+    says: float
     worth: float
     said: float
     meant: float
@@ -84,7 +98,8 @@ def check_relevance(
     scored = query.scores(visible, slots)
     least = FITS * max(scored.values())
     fitting = sum([slot in query.named or score >= least for slot, score in scored.items()])
-    return Relevance(fitting, _weakness(visible, query, names, slots, similarities))
+    weak = _weakness(visible, query, names, slots, similarities)
+    return Relevance(min(fitting, _AT_MOST) if weak else fitting, weak)
 
 
 def check_weakness(
@@ -109,9 +124,11 @@ def _weakness(
     lacking = [name for name in query.products if not any(_serves(tool, name) for tool in best)]
     if lacking:
         return f"weak matches: no tool that fits has {_listed(lacking)}. {ENGLISH}"
+    best = [tool for tool in best if all(_serves(tool, name) for name in query.products)] or best
     needed = query.needs
     words = [_words_for(visible, query.weighted, need) for need in needed]
-    speaks, had = _best(query.query, [(tool, [_had(one, tool) for one in words]) for tool in best])
+    had = [[_had(one, tool) for one in words] for tool in best]
+    speaks = max(evidence(query.query, tool, own) for tool, own in zip(best, had, strict=True))
     enough = ENOUGH
     if similarities:
         speaks += LIKE * max(similarities.get(name, 0.0) for name in names[:EXAMINED])
@@ -119,30 +136,32 @@ def _weakness(
     return "" if speaks >= enough else _why(needed, had)
 
 
-def _best(
-    query: Query, tools: Sequence[tuple[Document, Sequence[_NeedCoverage]]]
-) -> tuple[float, Sequence[_NeedCoverage]]:
-    """Return the score of the tool that covers most needs, and the parts it covers."""
-    return max(((evidence(query, tool, had), had) for tool, had in tools), key=itemgetter(0))
-
-
 def evidence(query: Query, tool: Document, had: Sequence[_NeedCoverage]) -> float:
-    """Return how much speaks for a tool: the words it has, where, and how its spelling is like the query's."""
-    weights = HAS, SAYS, MEANS, IN_NAME, LONG, ALIKE
+    """Return how much speaks for a tool: the words it has, how many, how well it has the best one, and its action.
+
+    An action counts by the name of the tool: `cancel` and `approve` in a text say little about the thing.
+    """
+    weights = HAS, COVERS, SAYS, DOES, LONG
     return sum(weight * one for weight, one in zip(weights, features(query, tool, had), strict=True))
 
 
 def features(query: Query, tool: Document, had: Sequence[_NeedCoverage]) -> tuple[float, ...]:
-    """Return what speaks for a tool, each from 0 to about 1, in the order of the weights."""
-    whole = sum(one.worth for one in had) or 1.0
+    """Return what speaks for a tool, in the order of the weights, each from 0 to 1, but the action from -1."""
+    things = [one for one in had if not one.action] or had
     return (
-        sum(one.worth for one in had if one.said) / whole,
-        sum(one.worth * one.said for one in had) / whole,
-        sum(one.worth * one.meant for one in had if not one.said) / whole,
-        sum(one.worth for one in had if one.said * SCALE > _IN_NAME) / whole,
+        sum([one.worth for one in had if one.said]) / (sum([one.worth for one in had]) or 1.0),
+        min(sum([min(1.0, one.said / _WELL) for one in things]), _MANY) / _MANY,
+        max([one.said * one.says for one in things], default=0.0),
+        _agreement(query, tool),
         min(1.0, len(had) / _LONG),
-        (query.four_grams & tool.four_grams).bit_count() / (query.four_grams.bit_count() or 1),
     )
+
+
+def _agreement(query: Query, tool: Document) -> int:
+    """Return 1 if the name of a tool has an action that the query asks for, -1 if only others, else 0."""
+    if not query.actions or not tool.actions:
+        return 0
+    return -1 if tool.actions.isdisjoint(query.actions) else 1
 
 
 def _words_for(visible: VisibleTools, weighted: WeightedQuery, need: QueryNeed) -> _NeedWords:
@@ -154,12 +173,14 @@ def _words_for(visible: VisibleTools, weighted: WeightedQuery, need: QueryNeed) 
     rare = [rareness(visible, term) for term, _ in known] or [rareness(visible, mark) for mark in meanings]
     most = max([gain for _, gain in known], default=1.0)
     worth = need.worth * max(rare, default=everything) / everything
-    return _NeedWords(worth, [(term, gain / most) for term, gain in known], meanings)
+    return _NeedWords(need.action, need.worth, worth, [(term, gain / most) for term, gain in known], meanings)
 
 
 def _had(need: _NeedWords, tool: Document) -> _NeedCoverage:
     impacts = tool.impacts
     return _NeedCoverage(
+        need.action,
+        need.says,
         need.worth,
         max([share * impacts.get(term, 0) for term, share in need.known], default=0.0) / SCALE,
         max([impacts.get(mark, 0) for mark in need.meanings], default=0) / SCALE,
@@ -176,14 +197,16 @@ def _serves(tool: Document, product: str) -> bool:
     )
 
 
-def _why(asked: Sequence[QueryNeed], had: Sequence[_NeedCoverage]) -> str:
-    """Return the words that are missing, for a reader."""
-    nowhere = [need.shown for need, one in zip(asked, had, strict=True) if one.unknown and not one.meant]
+def _why(asked: Sequence[QueryNeed], had: Sequence[Sequence[_NeedCoverage]]) -> str:
+    """Return the words that are missing, for a reader; `had`: what each of the best tools has."""
+    nowhere = [need.shown for need, one in zip(asked, had[0], strict=True) if one.unknown and not one.meant]
     if nowhere:
         return f"weak matches: no tool has {_listed(nowhere)}. {ENGLISH}"
-    lacked = [need.shown for need, one in zip(asked, had, strict=True) if not one.said]
-    if lacked:
-        return f"weak matches: no tool that fits has {_listed(lacked)}. {ENGLISH}"
+    # If each word is in one of the tools, the words that the first one lacks.
+    for tools in (had, had[:1]):
+        lacked = [need.shown for need, *by in zip(asked, *tools, strict=True) if not any(one.said for one in by)]
+        if lacked:
+            return f"weak matches: no tool that fits has {_listed(lacked)}. {ENGLISH}"
     return f"weak matches: no tool says much of these words. {ENGLISH}"
 
 
