@@ -74,7 +74,7 @@ def _ask(
     meaning = meanings.of(query, by_name) if meanings is not None else QueryMeaning(())
     found = [hit.tool.name for hit in merge_hits(search(visible, query, _DEPTH), meaning, by_name, _DEPTH)]
     rank = next((place for place, name in enumerate(found, 1) if name in tools), 0)
-    return rank, not found or bool(check_relevance(visible, query, found, meaning.words).weak)
+    return rank, not found or bool(check_relevance(visible, query, found, meaning.judge).weak)
 
 
 def _index(catalogs: Path) -> tuple[SearchIndex, list[ToolRecord]]:

@@ -90,6 +90,7 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.index"): "13 ms; in a thread",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.relevance"): "13 ms with the index; on demand",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.explain"): "13 ms with the index; on demand",
+    ("aggregator.gateway.views.embeddings", "aggregator.catalog.search.relevance"): "13 ms with the index; in a thread",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.destructive"): "13 ms with the index; in a thread",
     ("aggregator.gateway.browse", "aggregator.gateway.meta.rendering"): "10 ms; in a thread",
     ("aggregator.gateway.views.instructions", "aggregator.domain.text.tokens"): "7 ms; only for a long text",

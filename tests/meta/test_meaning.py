@@ -17,6 +17,7 @@ TOOLS: Final = {
     "shop": [tool("pay", description="Settles an invoice.")],
 }
 SERVERS: Final = {"maps": {"command": "never"}, "shop": {"command": "never"}}
+RAIN_OR_DRIVE: Final = "does it rain where rain is predicted, drive"
 POLICIES: Final = {"agents": {"all": {"allow": ["*"]}, "buyer": {"allow": ["shop.*"]}}}
 
 
@@ -34,6 +35,10 @@ async def test_switched_on_and_off(open_harness: OpenHarness, tmp_path: Path, mo
         assert "weak matches" not in await harness.text(harness.host("all"), "search_tools", query="zorblex")
         assert "maps.forecast" not in await harness.text(harness.host("buyer"), "search_tools", query="zorblex")
         assert "shop.pay" in await harness.text(harness.host("buyer"), "search_tools", query="quuxit")
+        both = await harness.text(harness.host("all"), "search_tools", query=RAIN_OR_DRIVE)
+        assert "maps.forecast" in both
+        assert "maps.drive" not in both, "the lines end with what fits by all that orders them"
+        assert "+1 more that only share a word" in both
         asked = len(encoder.asked)
         config = harness.app.config
         search = config.search.model_copy(update={"semantic": False})
@@ -42,6 +47,8 @@ async def test_switched_on_and_off(open_harness: OpenHarness, tmp_path: Path, mo
         finder.update()
         await finder.wait_indexed()
         assert "maps.forecast" not in await harness.text(harness.host("all"), "search_tools", query="a zorblex")
+        words = await harness.text(harness.host("all"), "search_tools", query=RAIN_OR_DRIVE)
+        assert "maps.drive" in words
         assert len(encoder.asked) == asked
         finder.reconfigure(harness.app.config)
         finder.update()

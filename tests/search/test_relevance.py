@@ -3,7 +3,7 @@
 import pytest
 
 from aggregator.catalog.search.index import SearchIndex, search
-from aggregator.catalog.search.relevance import Relevance, check_relevance
+from aggregator.catalog.search.relevance import Relevance, ToolLikeness, check_relevance
 from aggregator.catalog.search.visible import VisibleTools
 from tests.search.sample_index import build_index, gate, tool
 
@@ -63,14 +63,20 @@ def test_a_request_that_no_tool_serves_is_called_weak_by_the_words_that_are_miss
     assert "\n" not in weak
 
 
+def _like(screenshot: float) -> ToolLikeness:
+    return ToolLikeness({"web.take_screenshot": screenshot, "web.search": 0.2})
+
+
 def test_a_tool_that_means_the_same_in_other_words_is_not_called_weak() -> None:
     """Proves: F5. Likeness counts beside the words: it neither outweighs none nor stands alone."""
     visible, query = _visible(), "grab a picture of what the browser displays"
     names = ["web.take_screenshot", "web.search", "git.list_branches", "cluster.get_pods"]
     assert check_relevance(visible, query, names).weak
-    assert not check_relevance(visible, query, names, {"web.take_screenshot": 0.6, "web.search": 0.2}).weak
-    assert check_relevance(visible, query, names, {"web.take_screenshot": 0.1, "web.search": 0.2}).weak
-    assert check_relevance(visible, query, names, {"cluster.get_pods": 0.9}).weak, "it is not among the first"
+    assert not check_relevance(visible, query, names, _like(0.6)).weak
+    assert check_relevance(visible, query, names, _like(0.1)).weak
+    assert check_relevance(visible, query, names, ToolLikeness({"cluster.get_pods": 0.9})).weak, (
+        "it is not among the first"
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,6 +103,30 @@ def test_a_weak_answer_shows_five_tools_at_most() -> None:
     judged = _judge("approve the vacation of my colleague", build_index(*rules, *TOOLS).visible_to(lambda _: True))
     assert judged.weak
     assert judged.fitting == 5
+
+
+@pytest.mark.parametrize(
+    ("query", "screenshot", "weak"),
+    [
+        ("fais une capture de la page", 0.4, ""),
+        ("fais une capture de la page", 0.1, "weak matches: no tool is much like this request."),
+        ("une capture de la page dans Trello", 0.4, '"trello"'),
+        ("take_screenshot", 0.1, ""),
+    ],
+)
+def test_words_of_another_language_do_not_judge(query: str, screenshot: float, weak: str) -> None:
+    """Likeness alone does; a product or a tool that is named counts in every language."""
+    names = ["web.take_screenshot", "web.search", "git.list_branches"]
+    alone = ToolLikeness({"web.take_screenshot": screenshot, "web.search": 0.05}, alone=True)
+    judged = check_relevance(_visible(), query, names, alone).weak
+    assert weak in judged if weak else not judged
+
+
+def test_other_scores_than_those_by_keywords_tell_which_tools_fit() -> None:
+    names = ["web.take_screenshot", "web.search", "git.list_branches", "cluster.get_pods"]
+    scores = dict(zip(names, (2.0, 1.1, 0.9, 0.1), strict=True))
+    judged = check_relevance(_visible(), "take a screenshot", names, None, scores)
+    assert judged == Relevance(2)
 
 
 def test_only_the_tools_that_the_agent_sees_count() -> None:
@@ -171,7 +201,8 @@ def test_a_judgement_does_not_depend_on_what_was_asked_before() -> None:
     asked = index.visible_to(lambda tool: True)
     for at, (query, _) in enumerate(questions):
         names = [hit.tool.name for hit in search(asked, query, 200)]
-        likes = {name: 1 / place for place, name in enumerate(names, 1)} if at % 3 == 0 else None
+        alike = {name: 1 / place for place, name in enumerate(names, 1)}
+        likes = ToolLikeness(alike, alone=at % 2 == 0) if at % 3 == 0 else None
         if at % 5 == 0:
             check_relevance(asked, questions[at - 1][0], names)
         for part in (names, names[::-1], names[1:9], names):

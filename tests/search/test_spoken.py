@@ -119,15 +119,15 @@ async def asked(monkeypatch: pytest.MonkeyPatch, models: Sequence[KnownModel], q
 
 
 BOTH: Final = (ENGLISH, MULTILINGUAL)
-# The models, a query, the weights of the likenesses, that of keywords, whether likeness judges if anything fits.
+# The models, a query, the weights of the likenesses, that of keywords, what judges if anything fits.
 READ_BY: Final = {
-    "English by both": (BOTH, "the rain", [1.0, 0.25], 1.0, True),
-    "French by one": (BOTH, "la pluie", [1.0], 0.5, False),
-    "Chinese by one": (BOTH, "下雨", [0.75], 1.0, False),
-    "English, one model": ((ENGLISH,), "the rain", [1.0], 1.0, True),
-    "French, one model that is not told": ((ENGLISH,), "la pluie", [1.0], 1.0, True),
-    "English, the other model": ((MULTILINGUAL,), "the rain", [0.5], 1.0, False),
-    "French, the other model": ((MULTILINGUAL,), "la pluie", [1.0], 0.5, False),
+    "English by both": (BOTH, "the rain", [1.0, 0.25], 1.0, "words and likeness"),
+    "French by one": (BOTH, "la pluie", [1.0], 0.5, "likeness"),
+    "Chinese by one": (BOTH, "下雨", [0.75], 1.0, "words and likeness"),
+    "English, one model": ((ENGLISH,), "the rain", [1.0], 1.0, "words and likeness"),
+    "French, one model that is not told": ((ENGLISH,), "la pluie", [1.0], 1.0, "words and likeness"),
+    "English, the other model": ((MULTILINGUAL,), "the rain", [0.5], 1.0, "words"),
+    "French, the other model": ((MULTILINGUAL,), "la pluie", [1.0], 0.5, "likeness"),
 }
 
 
@@ -139,7 +139,8 @@ async def test_each_model_counts_for_what_it_reads(monkeypatch: pytest.MonkeyPat
     assert meaning is not None
     assert [one.weight for one in meaning.likenesses] == weights
     assert meaning.keywords == keywords
-    assert (meaning.words is not None) is judges
+    judge = meaning.judge
+    assert ("words" if judge is None else "likeness" if judge.alone else "words and likeness") == judges
     for one in meaning.likenesses:
         assert one.similarities.keys() == {each.name for each in ALL}
 

@@ -6,7 +6,7 @@ Law: this file decides. It trusts a server that calls a tool destructive, and no
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from aggregator.catalog.search.relevance import EXAMINED, check_weakness
+from aggregator.catalog.search.relevance import EXAMINED, ToolLikeness, check_weakness
 from aggregator.catalog.search.terms.words import split
 from aggregator.catalog.search.visible import VisibleTools
 from aggregator.domain.records import ToolRecord
@@ -39,18 +39,18 @@ def is_destructive(tool: ToolRecord) -> bool:
 
 
 def harmless_first(
-    visible: VisibleTools, query: str, found: Sequence[ToolRecord], similarities: Mapping[str, float] | None
+    visible: VisibleTools, query: str, found: Sequence[ToolRecord], likeness: ToolLikeness | None
 ) -> list[ToolRecord]:
     """Return the tools found for a query, best first; of a weak answer the first harmless tool comes before destructive
     ones.
 
-    `similarities`: see `relevance.check_relevance`.
+    `likeness`: see `relevance.check_relevance`.
     """
     ordered = list(found)
     if not ordered or not is_destructive(ordered[0]):
         return ordered
     at = next((place for place, tool in enumerate(ordered[:LOOKED_AT]) if not is_destructive(tool)), 0)
     # The best alone tell whether an answer is weak.
-    if at and check_weakness(visible, query, [tool.name for tool in ordered[:EXAMINED]], similarities):
+    if at and check_weakness(visible, query, [tool.name for tool in ordered[:EXAMINED]], likeness):
         ordered.insert(0, ordered.pop(at))
     return ordered

@@ -23,7 +23,9 @@ FITS: Final = 0.5
 HAS, COVERS, SAYS, DOES, LONG = 2.5, 3.8, 2.5, 1.8, 3.0
 ENOUGH = 4.4
 # The same with embeddings: a similarity from -1 to 1 counts this much beside the words.
-LIKE, ENOUGH_WITH_LIKENESS = 8.0, 5.5
+LIKE, ENOUGH_WITH_LIKENESS = 10.0, 7.0
+# The similarity from which a tool counts as fitting, if the words of the query say nothing.
+ENOUGH_LIKENESS = 0.22
 # Told with an answer that finds little: most tools are described in English.
 ENGLISH: Final = "English words find most."
 # How many of the best tools are examined.
@@ -45,14 +47,24 @@ _SCORED: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Relevance:
-    """The fit of an answer: `fitting` tools of it; `weak`, for a reader, or empty: why even the best hardly fits.
-
-    `ends`: the tools that fit are the first ones, since keywords alone ordered them.
+    """The fit of an answer: the first `fitting` tools of it; `weak`, for a reader, or empty: why even the best hardly
+    fits.
     """
 
     fitting: int
     weak: str = ""
-    ends: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ToolLikeness:
+    """The similarity of tools to a query, by the model that judges whether one fits.
+
+    similarities: by canonical name, from -1 to 1.
+    alone: words do not count, since the tools are described in another language than the query.
+    """
+
+    similarities: Mapping[str, float]
+    alone: bool = False
 
 
 class _NeedWords(NamedTuple):
@@ -85,30 +97,41 @@ class _NeedCoverage(NamedTuple):
 
 
 def check_relevance(
-    visible: VisibleTools, text: str, names: Sequence[str], similarities: Mapping[str, float] | None = None
+    visible: VisibleTools,
+    text: str,
+    names: Sequence[str],
+    likeness: ToolLikeness | None = None,
+    scores: Mapping[str, float] | None = None,
 ) -> Relevance:
     """Judge the tools found for a query, given by name, best first; takes about as long as the search.
 
-    `similarities`: the similarity of the best of them to the query, if known.
+    `likeness`: of the best of them, if a model judges. `scores`: what the tools are ordered by, if not by keywords.
     """
     query = asked(visible, text)
     slots = query.slots(visible, names[:_SCORED])
     if not slots:
         return Relevance(0)
-    scored = query.scores(visible, slots)
-    least = FITS * max(scored.values())
-    fitting = sum([slot in query.named or score >= least for slot, score in scored.items()])
-    weak = _weakness(visible, query, names, slots, similarities)
+    fitting = _count_fitting(visible, query, slots, scores)
+    weak = _weakness(visible, query, names, slots, likeness)
     return Relevance(min(fitting, _AT_MOST) if weak else fitting, weak)
 
 
-def check_weakness(
-    visible: VisibleTools, text: str, names: Sequence[str], similarities: Mapping[str, float] | None = None
-) -> str:
+def check_weakness(visible: VisibleTools, text: str, names: Sequence[str], likeness: ToolLikeness | None = None) -> str:
     """Tell, as `Relevance.weak` does, why the best of these tools hardly fits a query; empty if it fits."""
     query = asked(visible, text)
     slots = query.slots(visible, names[:_SCORED])
-    return _weakness(visible, query, names, slots, similarities) if slots else ""
+    return _weakness(visible, query, names, slots, likeness) if slots else ""
+
+
+def _count_fitting(
+    visible: VisibleTools, query: AgentQuery, slots: Sequence[int], scores: Mapping[str, float] | None
+) -> int:
+    if scores is None:
+        scored = query.scores(visible, slots)
+    else:
+        scored = {slot: scores.get(visible.postings.names[slot], 0.0) for slot in slots}
+    least = FITS * max(scored.values())
+    return sum([slot in query.named or score >= least for slot, score in scored.items()])
 
 
 def _weakness(
@@ -116,7 +139,7 @@ def _weakness(
     query: AgentQuery,
     names: Sequence[str],
     slots: Sequence[int],
-    similarities: Mapping[str, float] | None,
+    likeness: ToolLikeness | None,
 ) -> str:
     if not query.named.keys().isdisjoint(slots):
         return ""
@@ -124,16 +147,18 @@ def _weakness(
     lacking = [name for name in query.products if not any(_serves(tool, name) for tool in best)]
     if lacking:
         return f"weak matches: no tool that fits has {_listed(lacking)}. {ENGLISH}"
+    alike = 0.0
+    if likeness is not None:
+        alike = max(likeness.similarities.get(name, 0.0) for name in names[:EXAMINED])
+        if likeness.alone:
+            return "" if alike >= ENOUGH_LIKENESS else f"weak matches: no tool is much like this request. {ENGLISH}"
     best = [tool for tool in best if all(_serves(tool, name) for name in query.products)] or best
     needed = query.needs
     words = [_words_for(visible, query.weighted, need) for need in needed]
     had = [[_had(one, tool) for one in words] for tool in best]
     speaks = max(evidence(query.query, tool, own) for tool, own in zip(best, had, strict=True))
-    enough = ENOUGH
-    if similarities:
-        speaks += LIKE * max(similarities.get(name, 0.0) for name in names[:EXAMINED])
-        enough = ENOUGH_WITH_LIKENESS
-    return "" if speaks >= enough else _why(needed, had)
+    enough = ENOUGH if likeness is None else ENOUGH_WITH_LIKENESS
+    return "" if speaks + LIKE * alike >= enough else _why(needed, had)
 
 
 def evidence(query: Query, tool: Document, had: Sequence[_NeedCoverage]) -> float:

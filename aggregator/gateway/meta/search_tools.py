@@ -67,8 +67,8 @@ async def search_tools(asking: MetaToolCall) -> str:
     limit, max_tokens = given.get("limit", _LIMITS[level]), given.get("max_tokens")
     found = found[start:]
     fitting = None if judged is None else max(0, judged.fitting - start)
-    if judged is not None and judged.ends and 0 < judged.fitting - start < limit:
-        limit = judged.fitting - start
+    if fitting is not None and 0 < fitting < limit:
+        limit = fitting
     if not found:
         return "That was all."
     notes = [judged.weak] if judged is not None and judged.weak and not start else []

@@ -140,6 +140,7 @@ def _encoded(models: Sequence[ModelVectors], query: str) -> dict[ModelVectors, A
 
 def _meaning(vectors: dict[ModelVectors, Any], visible: Container[str]) -> "QueryMeaning":
     """Return what the models say of a query, by its vector in each."""
+    from aggregator.catalog.search.relevance import ToolLikeness
     from aggregator.catalog.search.semantic.merge import Likeness, QueryMeaning
 
     spoken: Spoken = "english"
@@ -147,7 +148,7 @@ def _meaning(vectors: dict[ModelVectors, Any], visible: Container[str]) -> "Quer
     for model, vector in vectors.items():
         if model.languages is not None:
             spoken, rest[model] = model.languages.separate(vector)
-    likenesses, words = [], None
+    likenesses, judge = [], None
     for model, vector in rest.items():
         weight = model.model.weights.get(spoken, 0.0)
         if len(rest) == 1 and spoken == "english":
@@ -157,6 +158,7 @@ def _meaning(vectors: dict[ModelVectors, Any], visible: Container[str]) -> "Quer
             continue
         similarities = model.index.similarities(vector, visible)
         likenesses.append(Likeness(similarities, weight, model.model.alike))
-        if model.model.latin:
-            words = similarities
-    return QueryMeaning(likenesses, KEYWORDS[spoken], words)
+        # Of English, the second model says less than the words.
+        if model.model.latin or spoken != "english":
+            judge = ToolLikeness(similarities, alone=spoken == "other")
+    return QueryMeaning(likenesses, KEYWORDS[spoken], judge)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from aggregator.catalog.search.explain import HitReasons
     from aggregator.catalog.search.index import SearchIndex
     from aggregator.catalog.search.relevance import Relevance
+    from aggregator.catalog.search.semantic.merge import QueryMeaning
     from aggregator.catalog.search.visible import VisibleTools
     from aggregator.intent.match.intent import IntentMatch, IntentMatcher
 
@@ -207,17 +208,19 @@ class Finder:
         if visible is None:
             return [], None
         similarities = await self.meanings.similarities_to(query)
-        found = await self._found(visible, query, limit, similarities)
+        if similarities is not None:
+            return await asyncio.to_thread(_ranked_and_judged, visible, query, limit, similarities)
+        found = await self._found(visible, query, limit, None)
         if not found:
             return found, None
-        kept = visible.answers.get(query) if similarities is None else None
+        kept = visible.answers.get(query)
         if kept is not None and kept.relevance is not None and kept.most == limit:
             return found, kept.relevance
         names = [tool.name for tool in found]
-        if similarities is not None or len(visible.by_name) > _AT_ONCE:
-            judged = await asyncio.to_thread(_judged, visible.searchable, query, names, similarities)
+        if len(visible.by_name) > _AT_ONCE:
+            judged = await asyncio.to_thread(_judged, visible.searchable, query, names)
         else:
-            judged = _judged(visible.searchable, query, names, None)
+            judged = _judged(visible.searchable, query, names)
         if kept is not None and kept.most == limit:
             kept.relevance = judged
         return found, judged
@@ -453,23 +456,40 @@ def _ranked(visible: _SearchableView, searchable: "VisibleTools", query: str, li
     return harmless_first(searchable, query, found, None)[:limit]
 
 
-def _judged(
-    searchable: "VisibleTools", query: str, names: Sequence[str], similarities: Similarity | None
-) -> "Relevance":
+def _judged(searchable: "VisibleTools", query: str, names: Sequence[str]) -> "Relevance":
     from aggregator.catalog.search.relevance import check_relevance
 
-    if similarities is None:
-        return check_relevance(searchable, query, names)
-    return replace(check_relevance(searchable, query, names, similarities({*names}).words), ends=False)
+    return check_relevance(searchable, query, names)
 
 
 def _ranked_by_all(visible: _SearchableView, query: str, limit: int, similarities: Similarity) -> list[ToolRecord]:
     """Return the hits by keywords and by meaning, with the schemas in force for the agent."""
+    return _merged(visible, query, limit, similarities(visible.by_name))[0]
+
+
+def _ranked_and_judged(
+    visible: _SearchableView, query: str, limit: int, similarities: Similarity
+) -> "tuple[list[ToolRecord], Relevance | None]":
+    """Return what `_ranked_by_all` does, and how well it fits; None if nothing was found."""
+    from aggregator.catalog.search.relevance import check_relevance
+
+    meaning = similarities(visible.by_name)
+    found, scores = _merged(visible, query, limit, meaning)
+    if not found:
+        return found, None
+    names = [tool.name for tool in found]
+    return found, check_relevance(visible.searchable, query, names, meaning.judge, scores)
+
+
+def _merged(
+    visible: _SearchableView, query: str, limit: int, meaning: "QueryMeaning"
+) -> tuple[list[ToolRecord], dict[str, float]]:
+    """Return the hits by keywords and by meaning, and their scores by canonical name."""
     from aggregator.catalog.search.destructive import LOOKED_AT, harmless_first
     from aggregator.catalog.search.index import search
     from aggregator.catalog.search.semantic.merge import CANDIDATES, merge_hits
 
     hits = search(visible.searchable, query, max(limit, CANDIDATES))
-    similar = similarities(visible.by_name)
-    found = [hit.tool for hit in merge_hits(hits, similar, visible.by_name, max(limit, LOOKED_AT))]
-    return harmless_first(visible.searchable, query, found, similar.words)[:limit]
+    merged = merge_hits(hits, meaning, visible.by_name, max(limit, LOOKED_AT))
+    found = harmless_first(visible.searchable, query, [hit.tool for hit in merged], meaning.judge)
+    return found[:limit], {hit.tool.name: hit.score for hit in merged}

@@ -9,6 +9,7 @@ from heapq import nsmallest
 from typing import Final
 
 from aggregator.catalog.search.index import Hit
+from aggregator.catalog.search.relevance import ToolLikeness
 from aggregator.domain.records import ToolRecord
 
 # How many tools a model may find without any keyword.
@@ -34,12 +35,12 @@ class Likeness:
 class QueryMeaning:
     """The likenesses of one query, one for each model, and the weight of keywords beside them.
 
-    words: the similarities by which the search judges whether any tool fits; None to judge by keywords alone.
+    judge: the likeness by which the search judges whether any tool fits; None to judge by keywords alone.
     """
 
     likenesses: Sequence[Likeness]
     keywords: float = 1.0
-    words: Mapping[str, float] | None = None
+    judge: ToolLikeness | None = None
 
 
 def merge_hits(hits: Sequence[Hit], meaning: QueryMeaning, visible: Mapping[str, ToolRecord], limit: int) -> list[Hit]:
