@@ -10,7 +10,7 @@ from aggregator.config.auth.issuers import AuthConfig
 from aggregator.identity.tokens import jwks
 from tests.authorization.authorization_server import AuthorizationServer
 from tests.authorization.resource_harness import Issuers, ResourceHarness, policies
-from tests.authorization.sdk_host import signed_in
+from tests.authorization.sdk_host import Memory, signed_in
 from tests.peers.serving import BackgroundLoop
 
 STEP_UP: Final = {"allow": ["shop.*"], "scopes": {"shop.put": ["orders:write"]}}
@@ -27,6 +27,13 @@ class Place:
     def url(self) -> str:
         return f"{self.gateway.url}/mcp"
 
+    def accept(self, audience: str) -> None:
+        """Have the gateway accept tokens for this audience alone."""
+        auth = self.gateway.config.auth.model_dump()
+        for issuer in auth["issuers"]:
+            issuer["audience"] = [audience]
+        self.gateway.app.access.accept(AuthConfig.model_validate(auth))
+
 
 @pytest.fixture
 def place(background: BackgroundLoop, patched: pytest.MonkeyPatch, tmp_path: Path) -> Place:
@@ -34,11 +41,9 @@ def place(background: BackgroundLoop, patched: pytest.MonkeyPatch, tmp_path: Pat
     issuers = Issuers(background, "one")
     agents = {**policies(issuers)["agents"], "clerk": STEP_UP}
     gateway = ResourceHarness(background, tmp_path, issuers, rules={"agents": agents})
-    auth = gateway.config.auth.model_dump()
-    for issuer in auth["issuers"]:
-        issuer["audience"] = [f"{gateway.url}/mcp"]
-    gateway.app.access.accept(AuthConfig.model_validate(auth))
-    return Place(gateway, issuers["one"])
+    found = Place(gateway, issuers["one"])
+    found.accept(found.url)
+    return found
 
 
 async def test_host_finds_the_issuer_signs_in_and_calls(place: Place) -> None:
@@ -50,6 +55,33 @@ async def test_host_finds_the_issuer_signs_in_and_calls(place: Place) -> None:
     assert {form["resource"] for form in asked} == {place.url}
     assert place.issuer.counts["token"] == 1
     assert {facts["aud"] for facts in place.issuer.access.values()} == {place.url}
+
+
+# Addresses that ask for names or definitions of a form, and the resource that each belongs to.
+WISHES: Final = {
+    "/mcp?schema=gemini": "/mcp",
+    "/mcp?names=compatible&schema=openai": "/mcp",
+    "/mcp/compatible?schema=gemini": "/mcp",
+    "/mcp/clerk?schema=gemini": "/mcp/clerk",
+    "/mcp/clerk/compatible?schema=anthropic": "/mcp/clerk",
+}
+
+
+@pytest.mark.parametrize("address", WISHES)
+async def test_wishes_in_the_address_are_no_part_of_the_resource(place: Place, address: str) -> None:
+    """The host's token is for the plain address, and good at it; the wishes are heeded all the same."""
+    resource = f"{place.gateway.url}{WISHES[address]}"
+    place.accept(resource)
+    memory = Memory()
+    async with signed_in(f"{place.gateway.url}{address}", "alice", memory) as client:
+        assert "shop__get" in {tool.name for tool in (await client.list_tools()).tools}
+        assert not (await client.call_tool("shop__get", {})).is_error
+    asked = [form for name, form in place.issuer.requests if name in ("authorize", "token")]
+    assert {form["resource"] for form in asked} == {resource}
+    assert {facts["aud"] for facts in place.issuer.access.values()} == {resource}
+    async with signed_in(resource, "alice", memory) as client:
+        assert "shop.get" in {tool.name for tool in (await client.list_tools()).tools}
+    assert place.issuer.counts["token"] == 1, "the same token is good at the plain address"
 
 
 async def test_host_asks_for_more_scopes_when_a_tool_needs_them(place: Place) -> None:
