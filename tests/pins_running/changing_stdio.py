@@ -45,9 +45,10 @@ def result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
                 **({"instructions": now["instructions"]} if now.get("instructions") else {}),
             }
         case "tools/list" if "cursor" in params:
-            return {"tools": None} if not now.get("breaks_off") else {}
+            # As it was with the first page: the file may have changed since.
+            return {} if params["cursor"] == "breaks off" else {"tools": None}
         case "tools/list":
-            more = {"nextCursor": "2"} if "breaks_off" in now else {}
+            more = {"nextCursor": "breaks off" if now["breaks_off"] else "2"} if "breaks_off" in now else {}
             return {"tools": [*now["tools"], {"name": "announce", "inputSchema": EMPTY}], **more}
         case "prompts/list":
             return {"prompts": now.get("prompts", [])}
