@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.text.error_text import error_text
@@ -20,6 +20,7 @@ from aggregator.pins.app.known import server_pins, signature
 from aggregator.pins.app.locked import LockWatch
 from aggregator.pins.app.news import PinNews
 from aggregator.pins.app.noted import NotedLists
+from aggregator.pins.app.reader import PinReader
 from aggregator.pins.app.writing import (
     PinDatabase,
     error_named,
@@ -34,15 +35,8 @@ from aggregator.pins.gateway.answers import news_note
 from aggregator.pins.gateway.book import PinBook
 from aggregator.pins.gateway.state import HeldItem, JudgedList
 from aggregator.storage.errors import StorageError
-from aggregator.storage.locate import full_url, sqlite_path
-from aggregator.storage.quick_read import pin_rows
-from aggregator.storage.records import PinRow
 from aggregator.upstream.list_kinds import Kind
 from aggregator.upstream.upstream import Upstream
-
-if TYPE_CHECKING:
-    from aggregator.pins.storage import Pins
-    from aggregator.storage.engine.engine import Version
 
 log = logging.getLogger(__name__)
 
@@ -86,8 +80,7 @@ class PinSync:
         self._book = book
         self._builder = builder
         self._upstreams = upstreams
-        self._database = database
-        self._path = sqlite_path(full_url(database.url)) if database.url is not None else None
+        self._reader = PinReader(database, self.entries, self._withhold)
         self._lock = LockWatch(lock)
         self._news = news
         self._rebuild = rebuild
@@ -95,16 +88,9 @@ class PinSync:
         self._wake = asyncio.Event()
         self._quiet = asyncio.Event()
         self._look = self._ending = False
-        self._rows: dict[str, list[PinRow]] = {}
-        self._taken: Mapping[str, frozenset[str]] = {}
-        self._with_texts: set[str] = set()
         self._made_of: dict[str, object] = {}
-        self._version: Version | None = None
-        # True after the rows were read from the database once.
-        self._read = False
         self._written: dict[tuple[str, str], object] = {}
         self._entries: dict[str, str] = {}
-        self._claimed: dict[str, str] = {}
         # Servers that have another entry, whose pins are still to be read.
         self._others: set[str] = set()
         # By server and kind: the connection over which its list was read last, and the lists that were read over theirs
@@ -114,8 +100,6 @@ class PinSync:
         self._noted = NotedLists()
         # By server: the names of new tools that wait.
         self._added: dict[str, set[str]] = {}
-        # How often servers got other entries.
-        self._generation = 0
         self._awaits_kept = awaits_kept
         # Set after the lists of an earlier process were compared, or if none are awaited.
         self._compared = asyncio.Event()
@@ -127,11 +111,9 @@ class PinSync:
         self._fault: str | None = None
         self._failures = 0
         self._unwritable = False
-        # Servers with a row that cannot be written, and why; the time of the next attempt; the database's own record of
-        # that.
+        # Servers with a row that cannot be written, and why; the time of the next attempt.
         self._withheld: dict[str, str] = {}
         self._again_at = 0.0
-        self._marked: dict[str, str] = {}
         book.on_news = self._wake.set
 
     @property
@@ -152,7 +134,7 @@ class PinSync:
 
     def __repr__(self) -> str:
         problem = f", {self.problem}" if self.problem else ""
-        return f"<PinSync of {len(self._rows)} servers{problem}>"
+        return f"<PinSync of {len(self._reader.rows)} servers{problem}>"
 
     # -- for lists that are about to count
 
@@ -262,13 +244,11 @@ class PinSync:
         for server, entry in entries.items():
             if self._entries.get(server, entry) != entry:
                 # The operator has given the name to another server: it is unknown until its own pins are read.
-                self._rows.pop(server, None)
-                self._with_texts.discard(server)
+                self._reader.forget(server)
                 self._made_of.pop(server, None)
                 self._book.start_anew(server)
                 self._kept.pop(server, None)
-                self._version, self._look = None, True
-                self._generation += 1
+                self._look = True
                 self._others.add(server)
         self._entries = entries
         self._wake.set()
@@ -339,8 +319,8 @@ class PinSync:
             log.error("pins cannot be read or written: %s", problem)
         self._fault = problem
         self._failures += 1
-        self._unwritable = self._read and self._failures >= _PATIENT
-        self._take_rows(readable=self._read)
+        self._unwritable = self._reader.is_read and self._failures >= _PATIENT
+        self._take_rows(readable=self._reader.is_read)
         await self._judge_again()
 
     # -- reading
@@ -349,19 +329,15 @@ class PinSync:
         """Read the changes of the database or the lock file, and judge the affected lists again."""
         changed = await asyncio.to_thread(self._lock.read)
         look, self._look = self._look, False
-        if self._book.default_unread and not self._loaded.is_set() and self._path is not None:
-            quick = await asyncio.to_thread(pin_rows, self._path, self.entries())
-            if quick is not None:
-                self._group(*quick)
-                self._read = True
-                await self._take_and_judge()
-                await self._compare_with_kept()
-                return
+        if self._book.default_unread and not self._loaded.is_set() and await self._reader.read_file():
+            await self._take_and_judge()
+            await self._compare_with_kept()
+            return
         if self._withheld and time.monotonic() >= self._again_at:
             self._written = {key: one for key, one in self._written.items() if key[0] not in self._withheld}
-        unread = self._book.default_unread and not self._read
+        unread = self._book.default_unread and not self._reader.is_read
         if unread or look or self._others or self._book.open_count() or self._unwritten():
-            changed = await self._read_rows() or changed
+            changed = await self._reader.read_rows() or changed
         others, self._others = self._others, set()
         if changed or others or self._book.default_unread:
             await self._take_and_judge()
@@ -383,76 +359,14 @@ class PinSync:
             await self._judge_again()
         self._compared.set()
 
-    async def _read_rows(self) -> bool:
-        """Read all rows if another process has changed any; return whether they were read."""
-        pins = await self._pins()
-        if pins is None:
-            self._read = True
-            return False
-        version = await pins.version()
-        if version == self._version:
-            return False
-        entries = None
-        while entries != self._generation:
-            # Entries that changed meanwhile have other rows.
-            entries = self._generation
-            rows, taken, faults = await pins.all(texts=False), await pins.baselines(), await pins.faults()
-            texts = await self._texts_of(pins)
-        self._group(rows, taken, faults)
-        self._rows |= texts
-        self._version, self._read = version, True
-        return True
-
-    async def _texts_of(self, pins: "Pins") -> dict[str, list[PinRow]]:
-        """Return the rows of each server whose definitions are read; what cannot be read costs its own server only."""
-        found: dict[str, list[PinRow]] = {}
-        for server in sorted(self._with_texts):
-            try:
-                found[server] = await pins.all(server)
-            except StorageError:
-                raise
-            except Exception as error:  # what differs stays held
-                self._with_texts.discard(server)
-                self._withhold(server, f"its pins cannot be read: {error_named(error)}", error)
-        return found
-
     async def _read_texts(self, servers: Iterable[str]) -> None:
         """Read the pinned definitions of these servers, which have changed, and take them."""
-        for server in servers:
-            try:
-                # Straight from the file, as at the start: a writer that locks it holds up no list.
-                path, entries = self._path, self.entries()
-                quick = await asyncio.to_thread(pin_rows, path, entries, server) if path is not None else None
-                if quick is not None:
-                    self._rows[server] = quick[0]
-                elif (pins := await self._pins()) is not None:
-                    self._rows[server] = await pins.all(server)
-            except StorageError:
-                raise
-            except Exception as error:  # what differs stays held: only this server has such a row
-                self._withhold(server, f"its pins cannot be read: {error_named(error)}", error)
-                continue
-            self._with_texts.add(server)
+        await self._reader.read_texts(servers)
         self._take_rows(readable=True)
-
-    async def _pins(self) -> "Pins | None":
-        database = await self._database.open()
-        if database is None:
-            return None
-        entries = self.entries()
-        if entries != self._claimed:
-            await database.pins.claim()
-            self._claimed = entries
-        return database.pins
 
     def entries(self) -> dict[str, str]:
         """Return the key of the entry of each server."""
         return {server: upstream.config.entry for server, upstream in self._upstreams.items()}
-
-    def _group(self, rows: Iterable[PinRow], taken: Mapping[str, frozenset[str]], marked: Mapping[str, str]) -> None:
-        self._rows, self._taken, self._marked = {}, taken, dict(marked)
-        for row in rows:
-            self._rows.setdefault(row.server, []).append(row)
 
     def _take_rows(self, *, readable: bool = False) -> None:
         """Update the book with the changed pins of each server."""
@@ -461,12 +375,12 @@ class PinSync:
         self._book.default_fault = self._fault_of(None)
         if readable:
             self._book.default_unread = False
-        for server in {*self._rows, *self._taken, *self._lock.servers, *self._made_of, *self._upstreams}:
+        for server in {*self._reader.rows, *self._reader.taken, *self._lock.servers, *self._made_of, *self._upstreams}:
             if (not readable and server not in self._lock.servers) or server in self._others:
                 continue
             locked = self._lock.servers.get(server)
-            rows, taken = self._rows.get(server, []), self._taken.get(server, frozenset())
-            fault, texts = self._fault_of(server), server in self._with_texts
+            rows, taken = self._reader.rows.get(server, []), self._reader.taken.get(server, frozenset())
+            fault, texts = self._fault_of(server), server in self._reader.with_texts
             made_of = rows, taken, locked, texts, fault
             if self._made_of.get(server, _NEVER) != made_of:
                 self._made_of[server] = made_of
@@ -532,7 +446,7 @@ class PinSync:
                 except Exception as error:  # it is tried again, and the others are written
                     self._withhold(server, f"its pins cannot be written: {error_named(error)}", error)
                     self._written |= {(server, judged.kind): signature(judged) for judged in lists}
-            if await self._read_rows() or before != self._withheld.keys():
+            if await self._reader.read_rows() or before != self._withheld.keys():
                 await self._take_and_judge()
         log.warning("pins: lists change faster than they are written; the rest is written later")
 
@@ -543,7 +457,7 @@ class PinSync:
             StorageError: the database takes nothing of any server now.
         """
         problem, tried = None, False
-        pins = await self._pins()
+        pins = await self._reader.open()
         # Lists that were judged anew meanwhile, or are of an entry that had this name before, are not written.
         for judged in filter(self._book.is_current, lists):
             try:
@@ -574,7 +488,7 @@ class PinSync:
         self._news.upgraded(server, before, version)
         if problem is None and self._withheld.pop(server, None) is not None:
             log.info("%s: its pins can be written again", server)
-        if self._marked.get(server) != problem:
+        if self._reader.marked.get(server) != problem:
             await self._mark(server, problem)
 
     def _withhold(self, server: str, problem: str, error: Exception) -> None:
@@ -588,7 +502,7 @@ class PinSync:
 
     async def _mark(self, server: str, problem: str | None) -> None:
         """Record in the database, for `pins status`, that pins of a server cannot be written, or can be again."""
-        pins = await self._pins()
+        pins = await self._reader.open()
         if pins is None:
             return
         try:
@@ -598,6 +512,6 @@ class PinSync:
         except Exception as error:  # the log and the health page say it
             log.debug("%s: the fault of its pins is not on record", server, exc_info=error)
         if problem is None:
-            self._marked.pop(server, None)
+            self._reader.marked.pop(server, None)
         else:
-            self._marked[server] = problem
+            self._reader.marked[server] = problem
