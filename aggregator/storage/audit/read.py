@@ -3,7 +3,6 @@
 Rule: who follows the log reads on in each chain. Of two chains, a lower number may be committed later.
 """
 
-import asyncio
 from array import array
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -14,12 +13,10 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Select, Table, Tex
 
 from aggregator.storage.audit.chain import BEGUN, CALL, Head
 from aggregator.storage.audit.inserts import CHAIN, PLACE
-from aggregator.storage.engine import sqlite
 from aggregator.storage.engine.async_engine import AsyncConnection
-from aggregator.storage.engine.engine import Engine
+from aggregator.storage.engine.engine import Engine, open_existing
 from aggregator.storage.engine.stamp import STAMP, refuse_old_database
 from aggregator.storage.errors import StorageError
-from aggregator.storage.locate import full_url, sqlite_path
 from aggregator.storage.tables import audit_events, audit_heads, mcp_tool_call_log
 
 PAGE: Final = 1000
@@ -222,18 +219,11 @@ async def open_reader(url: str) -> AsyncIterator[AuditReader]:
     Raises:
         StorageError: there is none.
     """
-    url = full_url(url)
-    path = sqlite_path(url)
-    if path is not None and not await asyncio.to_thread(path.exists):
-        raise StorageError(f"There is no database {path}: nothing has been recorded yet.")
-    engine = Engine(url, path)
-    if path is not None:
-        sqlite.only_look(engine.raw)
-    try:
+    async with open_existing(url, "nothing has been recorded yet.") as engine:
         async with engine.read() as connection:
             stamp, missing, is_current = await connection.run_sync(_looked_over)
         if stamp is not None:
-            refuse_old_database(stamp, path, engine.database)
+            refuse_old_database(stamp, engine.path, engine.database)
         if missing and len(missing) < len(_TABLES):
             raise StorageError(f"The audit log is NOT whole: its table {missing[0]} was removed from the database.")
         if missing:
@@ -241,8 +231,6 @@ async def open_reader(url: str) -> AsyncIterator[AuditReader]:
         if not is_current:
             raise StorageError("An older version of aggregator made this audit log: start a gateway of this one first.")
         yield AuditReader(engine)
-    finally:
-        await engine.close()
 
 
 def _looked_over(connection: Connection) -> tuple[str | None, list[str], bool]:

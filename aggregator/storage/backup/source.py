@@ -1,6 +1,5 @@
 """The snapshot that a backup is made from: the state of every table at one moment, while processes write on."""
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -9,12 +8,9 @@ from sqlalchemy import Table, select
 
 from aggregator.storage.backup.contents import kept_tables, revision_of
 from aggregator.storage.backup.errors import BackupError
-from aggregator.storage.engine import sqlite
 from aggregator.storage.engine.async_engine import AsyncConnection
-from aggregator.storage.engine.engine import Engine
+from aggregator.storage.engine.engine import open_existing
 from aggregator.storage.engine.stamp import refuse_unusable
-from aggregator.storage.errors import StorageError
-from aggregator.storage.locate import full_url, sqlite_path
 
 # Rows that are in memory at a time.
 PAGE: Final = 1000
@@ -50,20 +46,11 @@ async def open_snapshot(url: str, *, audit: bool = True) -> AsyncIterator[Databa
     Raises:
         StorageError: there is none, or it cannot be read, or this version cannot use its tables.
     """
-    url = full_url(url)
-    path = sqlite_path(url)
-    if path is not None and not await asyncio.to_thread(path.exists):
-        raise StorageError(f"There is no database {path}: nothing was kept yet. Is this the configuration you mean?")
-    engine = Engine(url, path)
-    if path is not None:
-        sqlite.only_look(engine.raw)
-    try:
-        async with engine.snapshot() as connection:
-            schema = await connection.run_sync(revision_of)
-            if schema is None:
-                raise BackupError("The database has no tables of aggregator: there is nothing to take from it.")
-            refuse_unusable(schema, path, engine.database)
-            tables = await connection.run_sync(lambda sync: kept_tables(sync, audit=audit))
-            yield DatabaseSnapshot(connection, schema, tables)
-    finally:
-        await engine.close()
+    nothing = "nothing was kept yet. Is this the configuration you mean?"
+    async with open_existing(url, nothing) as engine, engine.snapshot() as connection:
+        schema = await connection.run_sync(revision_of)
+        if schema is None:
+            raise BackupError("The database has no tables of aggregator: there is nothing to take from it.")
+        refuse_unusable(schema, engine.path, engine.database)
+        tables = await connection.run_sync(lambda sync: kept_tables(sync, audit=audit))
+        yield DatabaseSnapshot(connection, schema, tables)

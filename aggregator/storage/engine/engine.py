@@ -22,6 +22,7 @@ from aggregator.storage.engine.files import identity, lost
 from aggregator.storage.engine.postgres_connections import postgres_engine
 from aggregator.storage.engine.postgres_url import PostgresUrl, postgres_url
 from aggregator.storage.errors import DriverMissing, StorageBusy, StorageError
+from aggregator.storage.locate import full_url, sqlite_path
 from aggregator.storage.tables import changes
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Engine:
         return f"<Engine on {self.path or self._engine.dialect.name}>"
 
     def insert(self, table: Table) -> "sqlite_dialect.Insert | postgresql.Insert":
-        """Return an insertion that can say what is to happen if its row is there."""
+        """Return an INSERT that can name the action for an existing row (ON CONFLICT)."""
         if self.path is not None:
             return sqlite_dialect.insert(table)
         from sqlalchemy.dialects import postgresql
@@ -303,3 +304,23 @@ def _made(server: PostgresUrl | None, path: Path | None, *, bounded: bool) -> As
     except ImportError as error:
         install = f"pip install '{DISTRIBUTION}[postgres]'"
         raise DriverMissing(f"The storage URL needs {error.name}, which is not installed: {install}.") from error
+
+
+@asynccontextmanager
+async def open_existing(url: str, nothing: str) -> AsyncIterator[Engine]:
+    """Give the database behind `url` for reading; it is not created, repaired or migrated for this.
+
+    Raises:
+        StorageError: it is a file that does not exist; `nothing` ends the message.
+    """
+    url = full_url(url)
+    path = sqlite_path(url)
+    if path is not None and not await asyncio.to_thread(path.exists):
+        raise StorageError(f"There is no database {path}: {nothing}")
+    engine = Engine(url, path)
+    if path is not None:
+        sqlite.only_look(engine.raw)
+    try:
+        yield engine
+    finally:
+        await engine.close()
