@@ -16,11 +16,8 @@ from aggregator.editing.json_scan import COMMENT, root_start, scan, without_comm
 from aggregator.editing.text_document import TextDocument, nested
 
 _BLANK: Final = " \t\r\n"
-
 _WIDTH: Final = 100
-
 _DEEPEST_LOOK: Final = 4
-
 # Half a character: it can be written as an escape only.
 _HALF: Final = re.compile("[\ud800-\udfff]")
 

@@ -30,12 +30,9 @@ _PREFIXES: Final[tuple[PatternKind, ...]] = ("resource", "prompt", "skill", "ser
 _BY_URI: Final = ("resource", "skill")
 # Longer URIs are not remembered.
 _SHORT: Final = 1_000
-
 # Wildcards are characters of a private-use plane while the text is rewritten; no pattern may hold such.
 _WILDCARD: Final = re.compile(r"\*|\?|\[!?\]?[^\]]*\]")
-
 _FIRST: Final = 0xF0000
-
 _SCHEME_AT_END: Final = re.compile(r"[A-Za-z0-9+-]*\Z", re.ASCII)
 _SPECIAL: Final = re.compile(r"[*?\[]")
 _SET: Final = re.compile(r"\[!?\]?[^\]]*\]")

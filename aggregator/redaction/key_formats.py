@@ -68,27 +68,18 @@ _FORMS: Final = (
     ("agr_", r"[\w-]{24}"),  # handles of our kept results
 )
 _OURS: Final = len("agk_0123456789_")  # the key's id may be shown
-
 _HEADER: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-
 _FOOTER: Final = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
-
 _LONGEST: Final = 16 * 1024
-
 # Lines of base64 with their possible separators: escaped line breaks, quotes, a margin.
 _BETWEEN: Final = r"(?:\\+[rn]|[\s\"'>|,+])*+"
-
 _BODY: Final = re.compile(
     rf"(?:{_BETWEEN}[A-Za-z0-9+/]{{20,76}}+={{0,2}})++(?:{_BETWEEN}[A-Za-z0-9+/]{{1,19}}+={{0,2}})?"
 )
-
 # What a server prints arrives line by line.
 _LINE: Final = re.compile(r"^[A-Za-z0-9+/]{64}$", re.MULTILINE)
-
 _LETTERS_IN_A_ROW: Final = b"a" * 64
-
 _LETTER_RUNS: Final = bytes(97 if chr(byte).isalnum() or byte in b"+/" else 32 for byte in range(128)) + b" " * 128
-
 _DIGIT: Final = re.compile(r"[0-9]")
 
 

@@ -24,20 +24,14 @@ from aggregator.skills.uris import SKILL_FILE, directories, skill_name
 _KEPT: Final = 1_000
 # Characters that are hashed on the event loop.
 _SHORT: Final = 64 * 1024
-
 _BLOCK: Final = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)\r?\n?^(?:---|\.\.\.)[ \t]*\r?$", re.DOTALL | re.MULTILINE)
-
 # Characters: no real frontmatter comes near.
 _LONGEST: Final = 256 * 1024
-
 _DEEPEST: Final = 100
-
 _WORDS: Final = {
     **dict.fromkeys(("yes", "on", "y"), True),
     **dict.fromkeys(("no", "off", "n"), False),
 }
-
-
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 
 

@@ -26,9 +26,7 @@ CONFIGURATIONS: Final = 4
 KEPT: Final = 90 * 86400.0
 # In one statement, so that none holds up the loop for long.
 _ROWS: Final = 200
-
 _NAME_LENGTH: Final = 200
-
 T = TypeVar("T")
 
 

@@ -33,8 +33,6 @@ CALL_BOUNDS: Final = (
     300.0,
 )
 OWN_BOUNDS: Final = (0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0)
-
-
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Kind = Literal["counter", "gauge", "histogram"]
@@ -43,7 +41,6 @@ Labels = Mapping[str, str]
 
 # Lines to write before the event loop gets a turn.
 _PIECE: Final = 200
-
 _ESCAPED: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 

@@ -16,14 +16,10 @@ from typing import Final
 _LINE: Final = struct.Struct("=qqqq")
 _PID, _CONNECTIONS, _BEATS, _ACCEPTS = range(0, _LINE.size, 8)
 _FIELD: Final = struct.Struct("=q")
-
 # Bytes before the counters, which the table of workers takes, and for the counters of one line of that table.
 TABLE_BYTES: Final = 64 * 1024
-
 _HALF: Final = 16 * 1024 * 1024
-
 _EACH: Final = 2 * _HALF
-
 # Number, length and checksum of the text. The half with the higher number is the newer.
 _HEAD: Final = struct.Struct("=QQQ")
 

@@ -52,7 +52,6 @@ _LARGEST_FORM: Final = 16 * 1024
 _MOST_FIELDS: Final = 50
 _LONGEST_QUERY: Final = 16 * 1024
 _AT_ONCE: Final = 8
-
 _ENDED: Final = "This link was used already, has expired, or was cut off."
 _AGAIN: Final = "Ask for the tool again, or run `aggregator connect`, to get a new one."
 _UNSAFE: Final = (
@@ -84,9 +83,7 @@ _MOST: Final = 400
 Proof = Literal["here", "key", "operator", "sign_in"]
 
 NOT_HERE: Final = "This link is for the machine that the aggregator runs on: open it in a browser there."
-
 _OTHER_KEY: Final = "This key is not one of the agent that the link was made for."
-
 _NO_OPERATOR: Final = "This account is used for all agents, so an operator connects it. This is not an operator's key."
 
 

@@ -23,20 +23,16 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from aggregator.domain.ordinary_files import read_ordinary
 from aggregator.storage.errors import StorageError
 
+log = logging.getLogger(__name__)
+
 _KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
 _ID_BYTES: Final = 8
 _FOR_ROWS: Final = b"aggregator vault 1: rows"
 _FOR_ID: Final = b"aggregator vault 1: id"
-
-log = logging.getLogger(__name__)
-
 SUFFIX: Final = ".vault-key"
-
 _SECRET_BYTES: Final = 32
-
 _AT_LEAST: Final = 32
-
 _AT_MOST: Final = 4096
 
 

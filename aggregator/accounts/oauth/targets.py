@@ -49,22 +49,15 @@ _TEXTS: Final[tuple[tuple[str, AddressKind], ...]] = (
     ("224.0.0.0/4", "forbidden"),
     ("240.0.0.0/4", "forbidden"),
 )
-
 _KINDS: Final = tuple((IPv4Network(network), kind) for network, kind in _TEXTS)
-
 _PUBLIC: Final = IPv6Network("2000::/3")
-
 _LOCAL: Final = IPv6Network("fc00::/7")
-
 # The address in the last 32 bits is where packets end up: mapped, compatible, NAT64 (RFC 4291, 6052).
 _EMBEDDED: Final = tuple(IPv6Network(text) for text in ("::ffff:0:0/96", "::/96", "64:ff9b::/96", "::ffff:0:0:0/96"))
-
 # Teredo and other protocols, documentation, 6to4: no public server is only there.
 _NOT_SERVERS: Final = tuple(IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"))
-
 # Interface identifiers of ISATAP (RFC 5214), before the IPv4 address.
 _ISATAP: Final = frozenset({0x00005EFE, 0x02005EFE})
-
 _LOW_32: Final = 0xFFFFFFFF
 
 

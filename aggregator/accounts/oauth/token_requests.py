@@ -53,9 +53,7 @@ _LONGEST_INTERVAL: Final = 60.0
 _DEVICE_LIFE: Final = 600.0
 _LONGEST_DEVICE_LIFE: Final = 1800.0
 _USER_CODE_AT_MOST: Final = 64
-
 _ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
-
 _SECONDS: Final = 60
 
 

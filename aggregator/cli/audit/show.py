@@ -31,15 +31,11 @@ from aggregator.storage.locate import default_url
 FORMATS: Final = ("jsonl", "csv")
 # Seconds between two reads of `tail --follow`.
 _FOLLOW_EVERY: Final = 0.5
-
 TITLES: Final = ("CALLS", "OK", "FAILED", "REFUSED", "CANCELLED", "ERROR RATE", "P50 MS", "P95 MS")
-
 # A refused call did not reach a server: it counts neither in the error rate nor in the times.
 REFUSED: Final = frozenset({"denied", "invalid", "pending"})
-
 # The duration of an interrupted call is not known.
 INTERRUPTED: Final = "interrupted"
-
 FAILED: Final = frozenset({"error", "timeout", "unavailable", INTERRUPTED})
 
 

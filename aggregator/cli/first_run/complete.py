@@ -43,9 +43,7 @@ _KINDS: Final = {
     "serve.names": "",
 }
 _CONFIG: Final = ("--config", "-c")
-
 _ROOTS: Final = ("mcpServers", "servers")
-
 _LARGEST_POLICY: Final = 2**18
 
 

@@ -50,9 +50,7 @@ from aggregator.policy.rulebook import Rulebook, target_of
 from aggregator.policy.who import lacking
 
 _UNKNOWN: Final = "Which definitions are held is not known"
-
 _GROUPS: Final = 20
-
 _NAMES: Final = 5
 
 

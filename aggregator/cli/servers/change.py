@@ -25,12 +25,9 @@ from aggregator.editing.errors import EditError
 _SWITCH: Final = "enabled"
 _LOADED: Final = "A gateway that runs with this file loads the change by itself."
 _POLICIES: Final = "policies"
-
 # Texts for users, in which a name is no reference.
 _PROSE: Final = frozenset({"why", "label", "description", "note"})
-
 _KINDS: Final = ("resource:", "prompt:", "skill:", "")
-
 _CASES: Final = "cases"
 
 

@@ -14,13 +14,9 @@ from aggregator.config.servers.foreign import ENV_FILE, MEANT, RENAMED
 from aggregator.secret_sources.reference import DeferredText, SecretReference
 
 _DEEPEST = 20
-
 _LINE = r"(?a)\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(.*?)\s*"
-
 _QUOTED = r"""(["'])(.*?)\1\s*(?:#.*)?"""
-
 _ENV: Final = "env"
-
 _LAUNCH: Final = "launch"
 
 # What a variable of an entry stands for: texts, and secrets that are completed later.

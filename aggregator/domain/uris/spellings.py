@@ -39,19 +39,13 @@ LONGEST: Final = 8_192
 # What is remembered is no longer than this, so that it is not much.
 _SHORT: Final = 1_000
 _FILE_WITH_HOST: Final = re.compile(r"file://[^/]")
-
 _NUL: Final = "\0"
-
 _DEFAULT_PORTS: Final = {"http": 80, "ws": 80, "https": 443, "wss": 443, "ftp": 21}
-
 # Names have labels of 63 characters at most; to decode a long one takes the square of its length.
 _LONGEST_LABEL: Final = 63
-
 _FULL_STOPS: Final = str.maketrans({"。": ".", "．": ".", "｡": "."})
-
 # What UTS 46 leaves out of a name: soft hyphens, joiners, variation selectors and the like.
 _IGNORED: Final = re.compile("[\u00ad\u034f\u180b-\u180f\u200b-\u200d\u2060-\u2064\ufe00-\ufe0f\ufeff]")
-
 _NUMBER: Final = re.compile(r"(?:.*\.)?(?:[0-9]+|0[xX][0-9A-Fa-f]*)", re.ASCII | re.DOTALL)
 
 

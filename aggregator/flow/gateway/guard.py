@@ -33,22 +33,14 @@ from aggregator.policy.rulebook import Rulebook
 from aggregator.policy.rules import PRIVATE, UNTRUSTED
 
 _NOTHING: Final[frozenset[str]] = frozenset()
-
 _META: Final = "_meta"
-
 _ANNOTATIONS: Final = "annotations"
-
 _TRUST: Final = "io.modelcontextprotocol/trust-annotations"
-
 _IFC: Final = ("ifc", "com.github.ifc/labels")
-
 _INNER: Final = ("resource", "content")
-
 _PUBLIC: Final = frozenset({"public", "none", "normal", "operational", "low"})
-
 # Words of one member that are read: permitted readers, or kinds of data. More words mean that it is not public.
 _WORDS: Final = 100
-
 # The lists of a result that are gone through.
 _LISTS: Final = ("content", "contents", "messages")
 

@@ -33,20 +33,14 @@ NAVIGATION: Final = (
     ("policies", "Policies", True),
     ("health", "Health", True),
 )
-
 # A longer text is cut, with a count.
 SHOWN: Final = 2_000
-
 # As the audit names a line of a policy file, with its folder or without.
 _PLACE: Final = re.compile(r"(?:[^/\\]*[/\\])?([^/\\]{1,200}\.ya?ml):(\d{1,7})")
-
 _UNSEEN_KINDS: Final = frozenset({"Cc", "Cf", "Zl", "Zp", "Co", "Cs", "Cn"})
-
 _PLAIN: Final = re.compile(r"[\n\t -~\xa1-\xac\xae-\u024f\u4e00-\u9fff\u3000-\u303f\u3040-\u30ff\uac00-\ud7a3]*")
-
 # More marks upon one letter than any language needs.
 _MOST_MARKS: Final = 4
-
 _LETTER_WORD: Final = re.compile(r"[^\W\d_]{2,}")
 
 

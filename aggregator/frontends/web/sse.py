@@ -30,13 +30,12 @@ from aggregator.wire.codec import decode_from_host
 from aggregator.wire.message import method_of, sane_id
 from aggregator.wire.peer import Channel, Peer
 
+log = logging.getLogger(__name__)
+
 # Between the random part of a session's id and the replica that has its stream.
 _OWNED_BY: Final = "."
-
 # The sender of the message that is being taken.
 _sender: ContextVar[Principal] = ContextVar("sender")
-
-log = logging.getLogger(__name__)
 
 # The prefix of our paths as the sender of a request sees them.
 PathPrefix = Callable[[Scope], str]

@@ -29,16 +29,13 @@ _INACTIVE: Final = 10_000
 _INACTIVE_FOR: Final = 10.0
 # Tokens that wait for their issuers.
 _WAITING: Final = 1_000
-
 _OTHER_ISSUER: Final = Rejection("This token is of no issuer that is accepted here.", guessed=True)
 _OPAQUE: Final = Rejection(
     "This is neither a key nor an access token of an issuer that is accepted here.", guessed=True
 )
 _NO_KEY: Final = "This token is signed with a key that its issuer does not publish."
 _FORGED: Final = "The signature of this token is wrong."
-
 MOST: Final = 10_000
-
 # Characters of all tokens together.
 _CHARACTERS: Final = 32 * 2**20
 

@@ -25,33 +25,23 @@ _M = TypeVar("_M", bound=BaseModel)
 LARGEST_TRIED: Final = 256 * 1024
 MOST_VALUES_TRIED: Final = 20_000
 MOST_WILDCARDS_TRIED: Final = 10_000
-
 _DEEPEST: Final = 30
-
 _TYPES: Final = ("string", "number", "integer", "boolean", "object", "array", "null")
-
 _ONE: Final = frozenset(
     {"additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"}
     | {"additionalItems", "unevaluatedItems", "unevaluatedProperties"}
 )
-
 _MANY: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-
 _NAMED: Final = frozenset({"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"})
-
 _COUNTS: Final = frozenset(
     {"maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minProperties", "maxContains", "minContains"}
 )
-
 _NUMBERS: Final = frozenset({"exclusiveMaximum", "exclusiveMinimum", "maximum", "minimum", "multipleOf"})
-
 _DATA: Final = frozenset({"const", "default", "deprecated", "description", "enum", "examples", "format", "title"})
-
 _OTHER: Final = frozenset(
     {"$comment", "$ref", "$schema", "dependentRequired", "pattern", "readOnly", "required", "type", "uniqueItems"}
     | {"writeOnly", "contentEncoding", "contentMediaType"}
 )
-
 KEYWORDS: Final = _ONE | _MANY | _NAMED | _COUNTS | _NUMBERS | _DATA | _OTHER
 
 

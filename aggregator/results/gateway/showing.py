@@ -31,11 +31,8 @@ _VALUES: Final = 64
 _CHARACTERS: Final = 2**14
 # Without a bound on tokens, a page of a result that was too large in bytes has so many at most.
 _PAGE_TOKENS: Final = 10_000
-
 TRUNCATED_KEY: Final = "aggregator/truncated"
-
 _LEFT_OUT: Final = "left out"
-
 # A preview is never made of fewer tokens than this: then nothing is shown.
 _LEAST: Final = 8
 

@@ -24,12 +24,9 @@ from aggregator.wire.codec import encode
 NOTE_TOKENS: Final = 160
 # A beginning of less than this says nothing.
 _LEAST: Final = 20
-
 # Items that are counted, as the ones that are shown let expect: each takes 50 bytes while they are.
 _COUNTED_AT_MOST: Final = 1_000_000
-
 _NAMED_AT_MOST: Final = 60
-
 _COMPARED: Final = 100
 
 

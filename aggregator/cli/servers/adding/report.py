@@ -24,14 +24,10 @@ from aggregator.redaction.redactor import Redactor
 _TOOLS_SHOWN: Final = 40
 _WARNINGS_SHOWN: Final = 12
 _AGENTS_SHOWN: Final = 6
-
 _REFERENCE: Final = re.compile(r"\$\{[^{}]*(\{[^{}]*\}[^{}]*)*\}")
-
 # What may stand before a reference without being a secret: `Bearer`, `token=`.
 _SCHEME: Final = re.compile(r"[A-Za-z_-]*[\s:=]*")
-
 _SHORTEST: Final = 3
-
 # A variable of so many random-looking characters counts as a secret under any name. Arguments do not: users have to see
 # the command.
 _LONG: Final = 16
