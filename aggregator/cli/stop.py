@@ -66,7 +66,7 @@ def _patience(timeout: str | None) -> float:
 
 
 def _config(path: Path | None) -> Path | None:
-    """Return the configuration whose process is wanted; None for any. One that is named may be gone by now."""
+    """Return the configuration whose process is to be stopped; None for any. A named file need not exist any more."""
     if path is not None:
         return Path.cwd() / os.path.expanduser(path)
     try:

@@ -100,7 +100,7 @@ class Loaded:
 
     @property
     def tls(self) -> TlsConfig | None:
-        """The settings of our own TLS, with absolute paths; None where there is none."""
+        """The settings of our own TLS, with absolute paths; None if there are none."""
         tls = self.config.http.tls
         if tls is None:
             return None

@@ -132,7 +132,7 @@ def is_needed(where: str) -> bool:
 
 
 def _said(where: Where, message: str) -> str:
-    """Return a message, with the sentence that the default is used where that is so."""
+    """Return a message; if the default is used, it ends in a sentence that says so."""
     return message if is_needed(dotted(where)) else f"{message} The default is used."
 
 

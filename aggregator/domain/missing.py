@@ -144,7 +144,7 @@ class LoginRequired(UpstreamError):
 
 
 class SkillMismatch(UpstreamError):
-    """A file of a skill is not as the skill's entry has it; `details` name the `skill` and the `file`."""
+    """A file of a skill differs from the skill's entry; `details` name the `skill` and the `file`."""
 
     code = "skill_mismatch"
     retryable = True

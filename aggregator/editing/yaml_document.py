@@ -1,6 +1,6 @@
 """YAML edited by replacing pieces of its text.
 
-New values are written in block style by lines, in flow style in brackets, and in quotes where they need them.
+New values are written in block style by lines, in flow style in brackets, and in quotes if they need them.
 """
 
 import json
@@ -19,12 +19,9 @@ from aggregator.editing.yaml_scan import YamlValues, parse, scalar
 _COMMENT_LINE: Final = re.compile(r"( *)#[^\n]*(?:\n|\Z)")
 # Blanks and comments.
 _NO_VALUE: Final = re.compile(r"(?:[ \t\r\n]|(?<!\S)#[^\n]*)*")
-
 _PLAIN: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./@+-]*(?: [A-Za-z0-9_./@+-]+)*")
-
 # Texts that YAML 1.1 reads as something else.
 _OTHER_WORDS: Final = re.compile(r"(?i)y|n|yes|no|on|off|\.?nan|\.?inf")
-
 _UNPRINTABLE: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
@@ -200,7 +197,7 @@ class YamlDocument(TextDocument):
         return [(at, at, style.newline + indent + written)]
 
     def _first_added(self, node: YamlNode, step: str | int, value: Any, style: YamlStyle) -> list[Piece]:
-        """Return the pieces that add the first value of a mapping or a sequence, in lines where it can be."""
+        """Return the pieces that add the first value of a mapping or a sequence, in lines if possible."""
         before = self._line_before(node)
         indent = before[: len(before) - len(before.lstrip(" "))]
         made = {step: value} if isinstance(step, str) else [value]

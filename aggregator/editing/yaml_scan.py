@@ -35,7 +35,7 @@ class _EditReader(YamlReader):
 
 
 def parse(text: str, name: str) -> YamlNode | None:
-    """Return the root of a text without a byte order mark; None where it has no values.
+    """Return the root of a text without a byte order mark; None if it has no values.
 
     Raises:
         EditError: the text is not YAML, larger than 1 MiB, nested too deeply, or more than one document.

@@ -177,7 +177,7 @@ class Acceptor:
             self._refuse(taken)
 
     def _refuse(self, taken: socket.socket) -> None:
-        """Close a connection of a sender that has too many, with the reason where that can be said."""
+        """Close a connection of a sender that has too many; without TLS, it gets the reason."""
         with suppress(OSError), taken:
             if self._ssl is None:
                 taken.send(TOO_MANY)

@@ -68,7 +68,7 @@ class ProtectedResources:
         await respond(send, 200, self._document(self._base(scope) + resource), {b"cache-control": b"max-age=300"})
 
     def challenge(self, scope: Scope, refused: Refused, scopes: Sequence[str] | None = None) -> bytes | None:
-        """Return the value of `WWW-Authenticate` for a refusal; None where no other credentials would help.
+        """Return the value of `WWW-Authenticate` for a refusal; None if no other credentials would help.
 
         scopes: those that a token needs for what was asked; without them, the first that a host should ask for.
         """

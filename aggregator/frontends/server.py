@@ -381,7 +381,7 @@ def listening_socket(host: str, port: int, setting: str = "--port") -> socket.so
 
 
 async def _hand_over(server: Listener, stopped: "asyncio.Task[Any]") -> None:
-    """Wait until the hosts have gone to other workers, for a bounded time; `stopped` is done where nothing is awaited.
+    """Wait until the hosts have gone to other workers, for a bounded time; `stopped` is done if nothing is awaited.
 
     The answer to the next request of each says that its connection ends, so that none is lost.
     """

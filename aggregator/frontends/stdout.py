@@ -61,7 +61,7 @@ class Stdout(asyncio.BaseProtocol):
             self._transport.abort()
 
     async def drained(self) -> None:
-        """Wait until the host has read most of what it was sent."""
+        """Wait until the host has read most of the output."""
         await self._has_space.wait()
 
     @asynccontextmanager

@@ -131,7 +131,7 @@ class ServerTls:
                 await self.reload()
 
     async def reload(self) -> None:
-        """Take what the files hold now; if that cannot be used, keep what is in force and log why."""
+        """Load the files as they are now; if they cannot be used, keep the ones in force and log the reason."""
         try:
             found = await asyncio.to_thread(server_context, self._settings)
             self.facts = await asyncio.to_thread(facts_of, found, self._settings.certificate)

@@ -290,7 +290,7 @@ def _with_references(found: dict[str, Any], spelling: HostSpelling, notes: list[
 
 
 def _taken(left: dict[str, Any], units: Mapping[str, float]) -> float | int | None:
-    """Take a time out of what is left of an entry; return it in seconds, the last if there are several."""
+    """Take a time out of the remaining fields of an entry; return it in seconds, the last if there are several."""
     found = [_duration(left.pop(key), unit, key) for key, unit in units.items() if key in left]
     return found[-1] if found else None
 

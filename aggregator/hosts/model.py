@@ -30,7 +30,7 @@ class HostFile:
     """A file in which a host keeps its servers, whether it is there or not.
 
     `servers` is the path to the object, or list, of servers in it; `is_list` says which. `base` is the folder that
-    relative paths in its entries start from, where the host has one of its own for them. `switches` are other files
+    relative paths in its entries start from, if the host has one of its own for them. `switches` are other files
     that may switch its servers off.
     """
 

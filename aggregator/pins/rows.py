@@ -34,7 +34,7 @@ COMPARED: Final = (
 
 
 def stays(one: SeenItem, before: Mapping[str, Any], now: float, read_at: float, *, said: bool) -> bool:
-    """Return whether what is stored of an item stays, since another process has seen it later."""
+    """Return whether the stored definition of an item stays, since another process has seen it later."""
     if one.digest is not None and one.digest == before["digest"] and said:
         return True
     if before["seen_digest"] in (None, one.digest):

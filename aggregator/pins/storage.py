@@ -164,7 +164,7 @@ class Pins:
         return {server: frozenset(kinds) for server, kinds in found.items()}
 
     async def faults(self) -> dict[str, str]:
-        """Return by server why pins of it cannot be written; a server without such trouble is missing.
+        """Return, by server, why its pins cannot be written; servers whose pins can be written are left out.
 
         Raises:
             StorageError: the database cannot be read.

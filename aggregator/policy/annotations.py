@@ -1,4 +1,4 @@
-"""The annotations of a tool that count: the upstream's where it is trusted, and those the operator declares.
+"""The annotations of a tool that count: the upstream's if it is trusted, and those the operator declares.
 
 Law: claims of an untrusted upstream do not count; without a claim that counts, the worst is assumed.
 """

@@ -66,7 +66,7 @@ class ReplicasConfig(ConfigModel):
 
 
 def split_listen(listen: str) -> tuple[str, int] | None:
-    """Return host and port of `HOST:PORT`; None where it is none. An IPv6 address stands in brackets."""
+    """Return host and port of `HOST:PORT`; None if it is not of that form. An IPv6 address stands in brackets."""
     try:
         parts = urlsplit(f"//{listen}")
         host, port = parts.hostname, parts.port

@@ -76,7 +76,7 @@ class HopListener:
         await serve(hop, scope, body, receive, send)
 
     def _note_refused(self, refused: HopRefused) -> None:
-        """Log a refused request, of many only one now and then: anyone who reaches the port can send them."""
+        """Log a refused request, at most one each `_LOG_EVERY` seconds: anyone who reaches the port can send them."""
         now = time.monotonic()
         self._refused += 1
         if now - self._logged >= _LOG_EVERY:

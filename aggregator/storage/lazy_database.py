@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class LazyDatabase:
-    """The database at `url`, None where there is none. It is closed at the end of `async with`."""
+    """The database at `url`; None without a `url`. The end of `async with` closes it."""
 
     def __init__(self, url: str | None, chain_key: str | None) -> None:
         self.url = url
@@ -93,7 +93,7 @@ class LazyDatabase:
         return database.audit
 
     async def results(self) -> "KeptResults | None":
-        """Return the kept results, or None where there is no database.
+        """Return the kept results; None without a database.
 
         Raises:
             StorageError: the database cannot be used.
@@ -102,7 +102,7 @@ class LazyDatabase:
         return database.results if database is not None else None
 
     async def flow_labels(self) -> "FlowLabels | None":
-        """Return the labels of conversations, or None where there is no database.
+        """Return the labels of conversations; None without a database.
 
         Raises:
             StorageError: the database cannot be used.

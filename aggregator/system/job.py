@@ -41,7 +41,7 @@ class Job:
             job_kernel.terminate(self._handle)
 
     def close(self) -> None:
-        """Close the job, with which the system ends what is left in it."""
+        """Close the job: the system then ends its remaining processes."""
         if self._handle is not None:
             job_kernel.close(self._handle)
             self._handle = None

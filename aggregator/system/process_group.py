@@ -25,7 +25,7 @@ class ProcessGroup:
         self._signal(signal.SIGKILL)
 
     def close(self) -> None:
-        """Give up the group; what is left of it goes on."""
+        """Give up the group; its remaining processes go on."""
 
     def _signal(self, number: int) -> None:
         if sys.platform == "win32":

@@ -14,22 +14,16 @@ from typing import Final, Literal
 
 from aggregator.domain.trace_context import Sample
 
+log = logging.getLogger(__name__)
+
 SAMPLER: Final = "OTEL_TRACES_SAMPLER"
-
 ARGUMENT: Final = "OTEL_TRACES_SAMPLER_ARG"
-
 DEFAULT: Final = "parentbased_always_on"
-
 _PARENT_BASED: Final = "parentbased_"
-
 _RATIO: Final = "traceidratio"
-
 _CONSTANT: Final[Mapping[str, float]] = {"always_on": 1.0, "always_off": 0.0}
-
 # The lower half of the trace id, as the SDKs of other languages take it: they sample the same traces.
 _HALF: Final = 16
-
-log = logging.getLogger(__name__)
 
 Protocol = Literal["http/protobuf", "grpc"]
 

@@ -17,7 +17,7 @@ from aggregator.telemetry.hops import HTTP, OF_FRONTEND, FindHop, NetworkHop, no
 Kind = Literal["server", "client", "internal"]
 Value = str | int | float | list[str]
 Captured = tuple[str | None, str | None]
-"""Arguments and result as text that may be shown; None where it may not."""
+"""Arguments and result as text that may be shown; None if it may not."""
 
 # Targets other than tools, and whether they are few enough to name a span after.
 _ASKED_FOR: Final[Mapping[str, tuple[str, bool]]] = {

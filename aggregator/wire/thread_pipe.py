@@ -50,7 +50,7 @@ class ThreadPipe(asyncio.WriteTransport):
             self._queue.put(None)
 
     def abort(self) -> None:
-        """Drop what waits; the reader may never take what is being written."""
+        """Drop the waiting lines; the reader may never take the one that is being written."""
         self.close()
         self._on_lost(None)
 

@@ -24,7 +24,7 @@ def connect(
         bool, typer.Option("--paste", help="The browser is on another machine: paste the address that it ends at.")
     ] = False,
     device: Annotated[
-        bool, typer.Option("--device", help="Enter a code at another device, where the server's issuer offers that.")
+        bool, typer.Option("--device", help="Enter a code at another device, if the server's issuer offers that.")
     ] = False,
     config: Config = None,
 ) -> None:
@@ -52,7 +52,7 @@ def connections_revoke(
     every: Annotated[bool, typer.Option("--all", help="All accounts at this server.")] = False,
     config: Config = None,
 ) -> None:
-    """End the use of an account now, everywhere within a second, and at its issuer where that is offered."""
+    """End the use of an account now, everywhere within a second, and at its issuer if that is offered."""
     from aggregator.accounts.cli.accounts import revoke
 
     run(revoke, config, server, agent, owner, every)

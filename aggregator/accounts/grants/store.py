@@ -216,7 +216,7 @@ class GrantStore:
 
 
 def owner_in(record: GrantRecord) -> GrantOwner | None:
-    """Return the owner of a grant; None where another program wrote the row."""
+    """Return the owner of a grant; None if another program wrote the row."""
     try:
         return GrantOwner.from_key(record.owner)
     except ValueError:

@@ -41,7 +41,7 @@ class ProtectedServer:
     """A server and its authorization server.
 
     resource: its identifier, for the parameter `resource` of requests (RFC 8707). scopes: those that the challenge
-    asks for, else those that the server's metadata names; None where neither says anything.
+    asks for, else those that the server's metadata names; None if neither says anything.
     """
 
     resource: str

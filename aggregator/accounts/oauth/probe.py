@@ -1,4 +1,4 @@
-"""The challenge of a server that no request was sent to yet: one request without a token, which it is to refuse."""
+"""The challenge of a server before its first request: one request without a token, which the server should refuse."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -23,7 +23,7 @@ _WHY: Final = {"named": "named with --config", "own": "your own", "trusted": "of
 class ConfigLocation:
     """The configuration file to use, and why it is this one.
 
-    `trust` is the list that must have the file whenever it is read; None where the file needs no trust. `passed_over`
+    `trust` is the list that must have the file whenever it is read; None if the file needs no trust. `passed_over`
     is a file of the working folder that is not used.
     """
 

@@ -38,7 +38,7 @@ class TrustList:
         return entries
 
     def check(self, file: Path, content: bytes | None = None) -> None:
-        """Refuse a file that is not trusted with this content, which is read where it is not given.
+        """Refuse a file that is not trusted with this content, which is read if it is not given.
 
         Raises:
             ConfigError: the file is not trusted, or the file or the list cannot be read.

@@ -1,4 +1,4 @@
-"""Turn validation errors of pydantic into sentences: what was expected, what came, what to write."""
+"""Turn validation errors of pydantic into sentences with the expected value, the given one, and the fix."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -40,7 +40,7 @@ _LIKELY_MILLISECONDS = 600
 
 
 def settle_type(fields: dict[str, object]) -> ConfigComplaint | None:
-    """Set `type` in the fields of an entry by its other fields; return a complaint where they allow none."""
+    """Set `type` in the fields of an entry by its other fields; return a complaint if they allow none."""
     reached_by = [name for name in _REACHED_BY if fields.get(name) is not None]
     given = fields.get("type")
     if given is None and len(reached_by) == 1:

@@ -36,7 +36,7 @@ class LatePassword:
 def take_password(
     root: Mapping[str, object], expander: Expander
 ) -> tuple[Mapping[str, object], tuple[str | SecretReference, ...]]:
-    """Return the file without the password in its `storage`, and that password where it is made of references."""
+    """Return the file without the password in its `storage`, and that password if it is made of references."""
     written = root.get(STORAGE)
     found = _PASSWORD.fullmatch(written) if isinstance(written, str) else None
     if found is None:

@@ -125,7 +125,7 @@ def _put_in_place(raw: Mapping[str, object]) -> tuple[Mapping[str, object], tupl
 
 
 def name(entry: ServerEntry) -> bool:
-    """Set the id and the prefix of an entry; report an error and return False where its key allows none."""
+    """Set the id and the prefix of an entry; report an error and return False if its key allows none."""
     own = entry.fields.get("prefix")
     made = usable(entry.key)
     if own is not None and not isinstance(own, str):

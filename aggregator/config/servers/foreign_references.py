@@ -72,7 +72,7 @@ def _has_variables_alone(text: str, depth: int) -> bool:
 
 
 def _closing(text: str, at: int) -> int | None:
-    """Return the index of the brace that closes a reference, those inside it skipped; None where none does."""
+    """Return the index of the brace that closes a reference, those inside it skipped; None if none does."""
     depth = 1
     for found in re.compile(r"\$\{|\}").finditer(text, at):
         depth += 1 if found[0] == "${" else -1

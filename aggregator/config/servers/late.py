@@ -65,7 +65,7 @@ def put(value: Any, where: Where, text: str | None) -> Any:
 
 
 def literal_secrets(late: Iterable[DeferredText]) -> Iterator[str]:
-    """Yield what is secret of addresses beside the references in them."""
+    """Yield the secrets in addresses that are not references."""
     for text in late:
         yield from secrets_in_address("".join(part for part in text.parts if isinstance(part, str)))
 

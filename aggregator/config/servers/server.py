@@ -36,13 +36,9 @@ from aggregator.config.servers.secrets import secrets_in
 _MAY_KEEP_REFERENCES = frozenset(
     {"command", "args", "env", "cwd", "url", "headers", "proxy", "launch", "description", "trigger_keywords"}
 )
-
 _VARIABLE = re.compile(r"([A-Za-z0-9][A-Za-z0-9_]*)_MCP_(SERVER_URL|TRANSPORT|TIMEOUT)")
-
 _TRANSPORTS = {"sse": "sse", "stdio": "stdio", "http": "http", "streamable-http": "http", "streamable_http": "http"}
-
 _OF_PROGRAMS = ("command", "args", "env", "cwd")
-
 _OF_ADDRESSES = ("url", "headers", "proxy", "launch")
 
 
@@ -158,7 +154,7 @@ class ServerReader:
     def read(
         self, key: str, raw: object, where: Where, report: Report, override: Override | None
     ) -> ServerConfig | None:
-        """Return the server, switched off where a variable is missing; None, with errors reported, for a faulty one."""
+        """Return the server, switched off if a variable is missing; None, with errors reported, for a faulty one."""
         if not isinstance(raw, Mapping):
             fix = 'Write {"command": ...} or {"url": ...}.'
             report.error(where, f"Expected an object in {{ }}, got {kind(raw)}.", fix, key)
@@ -220,7 +216,7 @@ def _note_gaps(entry: ServerEntry, off: str | None) -> None:
 
 
 def _makes_sense(entry: ServerEntry) -> bool:
-    """Report what is wrong with an entry as a whole; return whether it can be used."""
+    """Report the problems of an entry as a whole; return whether it can be used."""
     if fault := settle_type(entry.fields):
         entry.error(fault)
         return False

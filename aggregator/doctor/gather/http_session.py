@@ -62,7 +62,7 @@ def http_session(
 
 @contextmanager
 def _ending(connection: HTTPConnection, ends: float) -> Iterator[None]:
-    """End the connection at a moment, also where the other end sends a byte now and then."""
+    """End the connection at a moment, even if the other end sends a byte now and then."""
 
     def end() -> None:
         with suppress(OSError, AttributeError):

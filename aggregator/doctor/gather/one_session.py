@@ -21,21 +21,13 @@ SessionFault = Literal["ended", "hangs", "not_started", "not_mcp", "refused", "n
 
 # `aggregator.cli.runtime.logs` writes these lines, `aggregator.upstream.lifecycle.state` the sentences.
 _LINE: Final = re.compile(r"\S+ [A-Z]+ +([\w.-]+)(?: \[[^\]]*\])*: (.*)")
-
 _STATE: Final = re.compile(r"server (\S+) is (?:still )?([a-z]+)(?:: (.*))?")
-
 _SERVER: Final = "server."
-
 _ROOT: Final = "aggregator."
-
 _MOST_SERVERS: Final = 2_000
-
 _WORDS: Final = 6
-
 _LONGEST: Final = 400
-
 _UP: Final = "ready"
-
 _DOWN: Final = frozenset({"unavailable", "reconnecting", "disabled"})
 
 
@@ -89,7 +81,7 @@ class ToldStates:
 
 
 def _parts(line: str) -> tuple[str, str]:
-    """Return the logger and the message of a line; empty texts if it is none of the log."""
+    """Return the logger and the message of a line; empty texts if it is not a line of the log."""
     if line.startswith("{"):
         try:
             event = json.loads(line)

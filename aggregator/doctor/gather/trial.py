@@ -39,7 +39,7 @@ _WORDS: Final = 6
 class TrialResult:
     """The servers after the trial; the tools there are, and those that the policy denies; names that were shortened.
 
-    `there` is None where no server was tried. `tools` is the number of all tools, denied ones included.
+    `there` is None if no server was tried. `tools` is the number of all tools, denied ones included.
     """
 
     servers: Sequence[ServerFacts]
@@ -88,7 +88,7 @@ async def try_servers(
 
 
 def untried(loaded: Loaded, calls: Mapping[str, int]) -> TrialResult:
-    """Return what is known of the servers without a connection."""
+    """Return the facts about the servers that need no connection."""
     live = read_policies(loaded.policies)
     known = _same(loaded.config.servers)
     servers = [_facts(server, loaded, known, calls, "stopped", tools=1) for server in loaded.config.servers]
@@ -239,7 +239,7 @@ def _shortened(tools: Sequence[ToolRecord], limit: int) -> list[tuple[str, str]]
 
 
 class _NoisyServers(logging.Handler):
-    """A log handler that notes the servers which print to their stdout what is not MCP."""
+    """A log handler that notes the servers that print anything but MCP to their stdout."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

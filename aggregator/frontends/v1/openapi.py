@@ -16,7 +16,7 @@ _MEANINGS: Final[Mapping[int, str]] = {
     202: "One call, which waits until a person has agreed. Make it again then, with the same arguments.",
     403: "One call, which the policy does not allow, or a person did not; or the request itself is refused.",
     404: "One call, of a tool that is not there for this agent.",
-    429: "One call more than a limit allows, or too many wrong keys; `Retry-After` where it is known.",
+    429: "One call more than a limit allows, or too many wrong keys; `Retry-After` if it is known.",
     503: "The aggregator is shutting down, and none of the calls was made; `Retry-After` says when to ask again.",
 }
 

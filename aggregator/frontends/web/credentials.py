@@ -21,7 +21,7 @@ def request_facts(scope: Scope, frontend: FrontendName, endpoint_agent: str | No
     )
 
 
-# The value of `WWW-Authenticate` for a refused request; None where it gets none.
+# The value of `WWW-Authenticate` for a refused request; None if it gets none.
 ChallengeFor = Callable[[Scope, Refused], bytes | None]
 
 

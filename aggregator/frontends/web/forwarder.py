@@ -254,7 +254,7 @@ class Forwarder:
             return answer.status
 
     async def spread_end(self, session: HttpSession) -> None:
-        """Have every other replica let go of a session, before its host is told that it has ended."""
+        """Make every other replica drop a session, before the host gets the answer that it has ended."""
         group = self._group
         others = [one.id for one in group.membership.others() if one.address is not None] if group.enabled else []
         if others:
@@ -329,7 +329,7 @@ class _Passing:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def fail(self, failed: HopFailed) -> None:
-        """End an answer that stopped in the middle: what is sent of it is no whole answer.
+        """End an answer that stopped in the middle, so that the host does not take the beginning for the whole.
 
         Raises:
             HopFailed: nothing of an answer was sent.

@@ -31,7 +31,7 @@ class MetricsPage:
     def __init__(
         self, access: Access, challenge: ChallengeFor, page: MetricsText, of_all: GroupPage | None = None
     ) -> None:
-        """Make it; the text comes from `of_all` where this is one of several replicas."""
+        """Build the page; the text comes from `of_all` if this is one of several replicas."""
         self._access = access
         self._challenge = challenge
         self._page = page

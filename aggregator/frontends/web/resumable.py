@@ -29,7 +29,7 @@ _PARTS: Final = 4
 class EventId(NamedTuple):
     """The id of an event: the replica and the stream that it is of, its number there, and the request that it is about.
 
-    `request_id` is None where that is too long to be told.
+    `request_id` is None if the id is too long to be sent.
     """
 
     owner: str

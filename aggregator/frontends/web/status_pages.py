@@ -29,7 +29,7 @@ class StatusPages:
         of_all: GroupReport | None = None,
     ) -> None:
         """Make them; `people` is the path of the pages for people, which browsers that ask for `/` are sent to. The
-        details come from `of_all` where this is one of several replicas.
+        details come from `of_all` if this is one of several replicas.
         """
         self._of_all = of_all
         self._report = report

@@ -158,7 +158,7 @@ class StreamableHttpFrontend:
     async def _serve_session(
         self, principal: Principal, scope: Scope, headers: Headers, receive: Receive, send: Send
     ) -> None:
-        """Serve what is no post: `GET` opens the standing stream of a session, `DELETE` ends the session."""
+        """Serve the other methods: `GET` opens the standing stream of a session, `DELETE` ends the session."""
         if scope["method"] not in ("GET", "DELETE") or first(headers, wire_headers.VERSION) in MODERN_VERSIONS:
             await respond(send, 405, {"error": "Messages are posted here."}, {b"allow": b"POST"})
             return
@@ -380,7 +380,7 @@ class StreamableHttpFrontend:
     async def _session(self, principal: Principal, headers: Headers, send: Send) -> HttpSession | None:
         """The session a legacy request names; answers the request itself when there is none.
 
-        A host that did not open it is told that there is none: an id proves nothing about its sender.
+        A host that did not open the session gets the answer for an unknown one: an id proves nothing about its sender.
         """
         session_id = first(headers, wire_headers.SESSION)
         if session_id is None:
@@ -428,7 +428,7 @@ class StreamableHttpFrontend:
             await self._answer_lost(last, str(failed), send)
 
     async def _answer_lost(self, last: EventId, why: str, send: Send) -> None:
-        """Tell a host that the rest of an answer cannot be had, as the answer to its request."""
+        """Answer the request of a host with the error that the rest of its answer is lost."""
         if last.request_id is None:
             await respond(send, 400, {"error": f"The rest of that answer cannot be had: {why}."})
             return
@@ -442,7 +442,7 @@ class StreamableHttpFrontend:
         return encode(error_message(last.request_id, AnswerLost(f"The rest of the answer cannot be had ({why})")))
 
     async def _stand(self, session: HttpSession, headers: Headers, receive: Receive, send: Send) -> None:
-        """`GET`: the standing stream of a session, for what belongs to no request."""
+        """`GET`: the standing stream of a session, for messages that belong to no request."""
         accept = first(headers, "accept") or "*/*"
         if "text/event-stream" not in accept and "*/*" not in accept:
             await respond(send, 406, {"error": "Accept must allow text/event-stream."})

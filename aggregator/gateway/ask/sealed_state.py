@@ -19,13 +19,11 @@ from aggregator.replicas.group.replication import Replication
 from aggregator.storage.errors import StorageError
 from aggregator.wire.codec import decode, encode
 
-_SIGNATURE_BYTES: Final = 32
-
 log = logging.getLogger(__name__)
 
+_SIGNATURE_BYTES: Final = 32
 # States remembered here; beyond that, all states made so far become invalid.
 USED_AT_MOST: Final = 100_000
-
 # Seconds that an answer waits for the database.
 _PATIENCE: Final = 2.0
 

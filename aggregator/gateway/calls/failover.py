@@ -367,7 +367,7 @@ class CallAttempt:
 
 
 def unfit(tool: ToolRecord, other: ToolRecord) -> str | None:
-    """Return why `other` surely cannot stand in for `tool`, by the top level of their schemas; None where it may.
+    """Return why `other` surely cannot stand in for `tool`, by the top level of their schemas; None if it may.
 
     It has to take the arguments that `tool` takes, and to promise the structured results that `tool` promises. The
     arguments of each call are checked against its schema all the same.

@@ -171,7 +171,7 @@ class CallPlans:
         return dialects is None or dialects.is_ready(tool, dialect, view.ruling(tool).tightening)
 
     async def make_ready(self, view: View, tool: ToolRecord, host: Host, via: str | None = None) -> None:
-        """Make in a thread what takes long in a plan: the way back of arguments from the dialect of the host."""
+        """Prepare in a thread the slow part of a plan: the way back of arguments from the dialect of the host."""
         dialects, dialect = self._mended_for(view, host, via)
         if dialects is not None:
             await dialects.make_ready(tool, dialect, view.ruling(tool).tightening)

@@ -136,7 +136,7 @@ class Finder:
         self._stale.set()
 
     def update(self) -> None:
-        """Index the current tools, which are other ones than before, in the background."""
+        """Index the changed tools in the background."""
         self._fresh.clear()
         self._stale.set()
 

@@ -1,7 +1,8 @@
 """The `instructions` for a model: which servers there are, in the operator's words and in their own.
 
 Law: a server's own instructions are untrusted text: attributed to it, on one line, and bounded. The same servers give
-the same bytes, whether they are there or away: prompt caches hold. Only one that never started here is told of apart.
+the same bytes, whether they are there or away: prompt caches hold. Only a server that never started here gets a line of
+its own.
 """
 
 import re

@@ -39,7 +39,7 @@ class NotedLists:
         )
 
     def keep(self, judged: JudgedList, noted: Iterable[SeenItem]) -> None:
-        """Take note of what was stored of a list."""
+        """Note the stored items of a list."""
         now = _compared(judged)
         found = self._stored.setdefault((judged.server, judged.kind), {})
         found.update((one.name, (one.digest, now.get(one.name))) for one in noted)

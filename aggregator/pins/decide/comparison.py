@@ -15,7 +15,7 @@ from aggregator.pins.decide.renames import RenameSearch
 from aggregator.pins.decide.values import Comparison, Flag, ItemChange, ItemKey, OnChange, PinKind, PinnedItem
 
 Listed = tuple[PinKind, str, Any, str]
-"""Kind, name, definition as the server gave it, and its version, empty where there is none."""
+"""Kind, name, definition as the server gave it, and its version, empty without one."""
 
 
 def compare(pins: Mapping[ItemKey, PinnedItem], items: Iterable[Listed], others: OtherServers) -> Steps[Comparison]:

@@ -250,4 +250,4 @@ def _words_digest(description: str) -> bytes | None:
 
 
 NO_OTHERS: Final = OtherServers(ToolIndex(), "")
-"""The tools of other servers where there are none."""
+"""The tools of other servers if there are no other servers."""

@@ -201,7 +201,7 @@ class PinBook:
             self.on_news()
 
     def _is_first(self, judged: JudgedList) -> bool:
-        """Return whether nothing of the kind was seen before, not even a list that came in part."""
+        """Return whether no list of the kind was seen before, not even a part of one."""
         sight = self._sights.get((judged.server, judged.kind))
         taken = self.of(judged.server).taken
         return (sight is None or sight.baseline is None) and part_of(judged.kind) not in taken

@@ -9,7 +9,7 @@ from aggregator.storage.records import PART
 
 
 def part_of(kind: PinKind) -> str:
-    """Return the name of a baseline of this kind whose first list came in part."""
+    """Return the name of a baseline of this kind whose first list was incomplete."""
     return f"{kind}{PART}"
 
 

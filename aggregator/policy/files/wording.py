@@ -1,4 +1,4 @@
-"""Turn Pydantic's errors about a policy file into plain sentences: what was expected, what came, what to write."""
+"""Turn Pydantic's errors about a policy file into sentences with the expected value, the given one, and the fix."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args

@@ -79,7 +79,7 @@ class Usage(ABC):
         return False
 
     def expires_before(self, when: float) -> bool:
-        """Return whether what was reported counts no more at `when`, though there is something to count."""
+        """Return whether the reported usage has expired at `when`, although there is usage to count."""
         return False
 
     def _learn(self, others: Iterable[CountedCalls]) -> None:
@@ -194,7 +194,7 @@ class UsageLevel(Usage):
         return self.calls != self._sent
 
     def expires_before(self, when: float) -> bool:
-        """Return whether what was reported counts no more at `when`, though there is something to count."""
+        """Return whether the reported usage has expired at `when`, although there is usage to count."""
         return self.calls > 0 and self._until < when
 
     def send(self, now: float) -> tuple[int, None]:

@@ -41,14 +41,10 @@ _NOTE: Final = 60
 PathOf = Callable[[TextSpan], str | None]
 
 EXPRESSION_AT_MOST: Final = 500
-
 _KIB: Final = 1024
-
 # Size of the compiled expression -> how many characters one page searches: a second or a few at the worst.
 _SEARCHED: Final = ((8 * _KIB, 64_000_000), (64 * _KIB, 16_000_000), (512 * _KIB, 2_000_000))
-
 _ESCAPE: Final = re.compile(r'(?:\\u[0-9a-fA-F]{4})++|\\["\\/bfnrt]')
-
 _SIMPLE: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -106,7 +102,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FoundText:
-    """Matches as text, how many they are, and where to go on; None where all was searched."""
+    """Matches as text, how many they are, and where to go on; None if all was searched."""
 
     text: str
     count: int

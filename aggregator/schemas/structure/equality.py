@@ -15,7 +15,7 @@ def hashable(value: Any) -> Any:
 
 
 def first_duplicate(values: list[Any]) -> int | None:
-    """Return the index of the first value that was there before; None where all differ."""
+    """Return the index of the first value that was there before; None if all differ."""
     seen: set[Any] = set()
     for number, value in enumerate(values):
         key = hashable(value)

@@ -135,7 +135,7 @@ async def migrate_store(url: str, to: str, *, key: ChainKey | None, unproven: bo
     """Copy everything from the database behind `url` into the one behind `to`, which must be empty.
 
     Raises:
-        BackupError, StorageError: one of them cannot be used, or is used. Nothing was changed.
+        BackupError, StorageError: one of the databases cannot be used, or is in use. Nothing was changed.
     """
     if full_url(url) == full_url(to) or (sqlite_path(full_url(url)) or url) == sqlite_path(full_url(to)):
         raise BackupError("--to names the database that the configuration has already. Name another one.")

@@ -139,7 +139,7 @@ def _of_state(state: str, cause: BaseException, url: PostgresUrl) -> StorageErro
 
 
 def _of_way(error: BaseException, cause: BaseException, url: PostgresUrl) -> StorageError | None:
-    """Return that the server, or the way to it, is away; None where something else is wrong."""
+    """Return that the server, or the way to it, is away; None if something else is wrong."""
     away = isinstance(cause, OSError) or _state(cause).startswith(_AWAY) or _broken(error)
     if not away and type(cause).__name__ not in _GONE:
         return None

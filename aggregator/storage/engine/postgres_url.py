@@ -45,7 +45,7 @@ class PostgresUrl:
     """A database server, its database and the connection settings.
 
     dsn: for the driver, without hosts and password; `hosts`: each with its port; a folder contains a socket. password:
-    None where the URL has none; `ask`: a source called for each connection. pooled: a pooler gives each transaction
+    None if the URL has none; `ask`: a source called for each connection. pooled: a pooler gives each transaction
     another session, so that no state may be kept in one. connecting: seconds for a connection to one host. trusted: the
     certificate authorities of this machine vouch for the server.
     """

@@ -44,17 +44,12 @@ TRIALS: Final = 3
 _CREDENTIALS: Final = frozenset({401, 403})
 # Seconds between two looks at a server that waits for the answer of a person.
 PERSON: Final = 1.0
-
 KEPT: Final = 512
-
 # Seconds after which a call no longer counts.
 WINDOW: Final = 300.0
-
 # An upstream is slow if this share of its calls had no answer; fewer calls than `ENOUGH` prove nothing.
 ENOUGH: Final = 5
-
 SLOW: Final = 0.2
-
 QUANTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
@@ -127,7 +122,7 @@ class Health:
         return self.circuit.unsteady
 
     def problem(self) -> str:
-        """Return what is wrong with the health, for people and models; empty if nothing is."""
+        """Return the problems of the health, for users and models; empty if there are none."""
         if not self.answers:
             return f"it does not answer; {self._again(monotonic())}"
         figures = self.latency.figures(monotonic())

@@ -88,7 +88,7 @@ class ReconnectLoop:
         self._move("connected")
 
     def lost(self, reason: str) -> None:
-        """Report that the connection has ended, as soon as that shows: closing what is left of it may take a while."""
+        """Report at once that the connection has ended: closing it may take a while."""
         if not self._end_reported:
             self._end_reported = True
             self._move(event_of_failure(self.state.state), reason)
@@ -104,7 +104,7 @@ class ReconnectLoop:
             self._move("start")
 
     def hurry(self) -> None:
-        """Report that what was missing is there: a pause before the next attempt ends now."""
+        """Report that the missing part is there, which ends the pause before the next attempt."""
         self._hurry.set()
 
     def stop(self) -> None:

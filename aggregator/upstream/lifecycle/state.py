@@ -114,7 +114,7 @@ class UpstreamState:
         self._on_change()
 
     def schedule(self, reason: str, pause: float | None) -> None:
-        """Note when the next attempt to connect is made, and what is known of the reason by now; the state stays."""
+        """Note the time of the next attempt to connect, and the current reason; the state stays."""
         now, before = time.time(), self.current
         next_try = now + pause if pause is not None else None
         current = self.current = StateAndReason(

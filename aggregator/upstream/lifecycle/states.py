@@ -61,7 +61,7 @@ LISTED_IF_KNOWN: Final[frozenset[State]] = frozenset({"starting", "stopped", "un
 class StateAndReason:
     """The state of an upstream at one moment, with its reason.
 
-    reason: in our words, without a full stop at its end; empty where there is nothing to say.
+    reason: in our words, without a full stop at its end; empty if there is nothing to say.
     said: the words of the server about it, for operators alone.
     since, next_try: seconds since 1970; `next_try` is None while no attempt to connect is scheduled.
     """
@@ -78,7 +78,7 @@ class StateAndReason:
         return for_operator(self.reason, self.said)
 
     def text(self, now: float) -> str:
-        """Return the reason and the time until the next attempt; empty where there is neither."""
+        """Return the reason and the time until the next attempt; empty if there is neither."""
         return self._with_next_try(self.reason, now)
 
     def text_for_operator(self, now: float) -> str:

@@ -105,13 +105,13 @@ class UpstreamLists:
         return kind in self._fresh
 
     def is_whole(self, kind: Kind) -> bool:
-        """Return whether all pages of the list came when it was read last; else what is not in it may be there."""
+        """Return whether the last read got all pages of the list; if not, the server may have more items."""
         return kind not in self._in_part
 
     # -- freshness
 
     def freshness(self, kind: Kind, now: float) -> Freshness | None:
-        """Return for how long a list is fresh, as the server states it; None where it states nothing.
+        """Return for how long a list is fresh, as the server states it; None if it states nothing.
 
         A server that announces changes has until now announced none. `now` is the time of the event loop.
         """

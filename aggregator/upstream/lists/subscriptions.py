@@ -121,7 +121,7 @@ class UpstreamSubscriptions:
         return False
 
     async def keep(self, sessions: SessionHolder) -> None:
-        """Subscribe over one connection to what is wanted, until it ends."""
+        """Subscribe over one connection to the wanted resources, until it ends."""
         session = sessions.session
         if session is None:
             return

@@ -62,7 +62,7 @@ class Containers:
 
     @property
     def folder(self) -> Path:
-        """The folder of this process, which is made where it is missing. It waits for the disk: use a thread."""
+        """The folder of this process, which is created if it is missing. It waits for the disk: use a thread."""
         if self._folder is None:
             self._folder = _base() / secrets.token_hex(8)
             self._folder.mkdir(mode=0o700)
@@ -155,7 +155,7 @@ def _base() -> Path:
 
 
 def _lock(folder: Path) -> int | None:
-    """Return a handle that holds the lock of a folder; None where another process holds it, or there are no locks."""
+    """Return a handle that holds the lock of a folder; None if another process holds it, or there are no locks."""
     if sys.platform == "win32" or fcntl is None:
         return None
     handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -168,7 +168,7 @@ def _lock(folder: Path) -> int | None:
 
 
 def _left(own: Path | None) -> dict[Path, list[Path]]:
-    """Return the folders of processes that are gone, and what is noted in each."""
+    """Return the folders of processes that have ended, and the notes in each."""
     found = {}
     with suppress(OSError):
         for folder in _base().iterdir():

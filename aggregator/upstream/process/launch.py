@@ -13,7 +13,7 @@ from aggregator.upstream.process.reaper_pipe import Reaper
 
 @asynccontextmanager
 async def launched(server: ServerConfig, reaper: Reaper) -> AsyncIterator[tuple[ServerConfig, ChildProcess | None]]:
-    """Yield the config with the port filled in and the running program; None where the config launches none.
+    """Yield the config with the port filled in and the running program; None if the config launches none.
 
     Raises:
         UpstreamError: the program could not be started.

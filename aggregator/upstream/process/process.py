@@ -86,7 +86,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
         self._unsent_size = 0
 
     def close_stdin(self) -> None:
-        """End stdin once what was written has been sent."""
+        """End stdin once everything written has been sent."""
         self._flush()
         stdin = self._stdin()
         if stdin is not None:

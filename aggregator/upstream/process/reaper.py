@@ -2,7 +2,7 @@
 
 Run as `python -I -S reaper.py MARK`. Reads `+PGID` and `-PGID` lines on stdin; when stdin ends, however the aggregator
 died (`kill -9` included), every process group still listed is terminated, then killed, and so is every process that
-left its group but carries the mark in its environment, where the system shows that (Linux). A line
+left its group but carries the mark in its environment, if the system shows that (Linux). A line
 `@PATH` names a folder in which containers are noted, which are removed then (`containers.py`).
 """
 
@@ -88,7 +88,7 @@ def remove_containers(folder: str) -> None:
 
 
 def container_in(record: str) -> dict[str, Any] | None:
-    """Return what is noted of a container: how to remove it, with its id; None if none was started."""
+    """Return the note about a container: its id and how to remove it; None if none was started."""
     try:
         with open(record) as file:
             noted = json.load(file)
@@ -128,7 +128,7 @@ def marked(mark: str) -> list[int]:
 
 
 def carriers() -> dict[str, list[int]]:
-    """Return all processes with a mark, by mark; none where the system hides the environment of processes."""
+    """Return all processes with a mark, by mark; none if the system hides the environment of processes."""
     wanted = f"\0{VARIABLE}=".encode()
     found: dict[str, list[int]] = {}
     try:

@@ -1,6 +1,6 @@
 """The back channel of one connection: requests, progress and log messages of the server to the host that called it.
 
-Law: a request of the server reaches the host whose call it belongs to, or no host. It is refused where that is unclear.
+Law: a request of the server reaches the host whose call it belongs to, or no host. It is refused if that is unclear.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class BackChannel:
     """The running calls of one connection, and the messages of the server for their hosts.
 
     level: the rank of the log level that the server was told; None before.
-    owner: returns the only host that uses the connection; None where several may.
+    owner: returns the only host that uses the connection; None if several may.
     limits: the time limits of the running calls.
     """
 
@@ -124,7 +124,7 @@ class BackChannel:
         return not self._given_up() <= {host}
 
     def doubtful(self, caller: Caller) -> bool:
-        """Return True if a question could not be told from one for another host, once a call of this one runs too."""
+        """Return True if a second running call, of this host, would make it unclear which host a question is for."""
         host, able = caller.identity, caller.abilities != NOTHING
         for call in self._running:
             other = call.caller
@@ -298,7 +298,7 @@ class BackChannel:
         raise RpcError(INVALID_REQUEST, said)
 
     def _only_host(self) -> tuple[Caller | None, set[RunningCall]]:
-        """Return the only host whose calls are running, and these; None where several hosts are possible.
+        """Return the only host whose calls are running, and these; None if several hosts are possible.
 
         Of several calls of one host, the messages go to the latest.
         """
@@ -335,7 +335,7 @@ class ClientSide:
     """The hosts that use a connection, as its server sees them.
 
     declare: returns the abilities to declare over a transport.
-    owner: returns the only host; None where several may use the connection.
+    owner: returns the only host; None if several may use the connection.
     """
 
     declare: DeclareAbilities

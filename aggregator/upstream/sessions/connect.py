@@ -50,7 +50,7 @@ class Connector:
     """The connector of one upstream: tries the combination of transport and era that worked last, until it fails.
 
     habit: the way the server asks, as seen on all its connections.
-    account: whose the latest shared connection is; None where the server has no `auth`.
+    account: whose the latest shared connection is; None if the server has no `auth`.
     faults: gets what is wrong with messages that are used all the same.
     """
 
@@ -127,7 +127,7 @@ class Connector:
     ) -> UpstreamSession:
         """Open one more connection to a server, over this transport and in this era; `stack` closes it.
 
-        account: whose it is, where the server is used with the accounts of single people or agents.
+        account: its owner, if the server is used with the accounts of single users or agents.
 
         Raises:
             LoginRequired: the account has to be connected first.
@@ -137,7 +137,7 @@ class Connector:
         return await self._try(stack, placed, transport, era, None, clients, credentials, on_notification)
 
     async def _lister(self, placed: ServerConfig) -> GrantOwner | None:
-        """Return whose account lists are read with; None for a server without OAuth."""
+        """Return the owner of the account that reads the lists; None for a server without OAuth."""
         if placed.auth is None:
             return None
         if self._accounts is None:

@@ -1,6 +1,6 @@
 """Isolated sessions: connections of a server beside the shared one, for callers that cannot use that.
 
-An isolated session speaks the handshake era where the shared one does not, has other abilities declared, is for one
+An isolated session speaks the handshake era if the shared one does not, has other abilities declared, is for one
 host alone (`isolation`), for one account (`auth.per`), or for a call whose questions could not be told from those of
 another host. Each is opened for the first call that needs it, and closed with the session of its host, or when it was
 not used for long.
@@ -242,14 +242,14 @@ class IsolatedSessions:
             return None
 
     def _account(self, caller: Caller) -> GrantOwner | None:
-        """Return whose account the call is made with; None where that is the one of the shared connection."""
+        """Return the owner of the account that the call uses; None if the shared connection uses the same account."""
         auth = self._config.value.auth
         if auth is None or auth.per == "shared":
             return None
         return caller.account(auth.per)
 
     def _era(self, caller: Caller, base: UpstreamSession) -> Era:
-        """Return the era for a call: that of its host, where the server speaks both eras and may ask the host."""
+        """Return the era for a call: that of its host, if the server speaks both eras and may ask the host."""
         if caller.era == "modern" or base.negotiated.era == "legacy" or self._placed.protocol != "auto":
             return base.negotiated.era
         if caller.abilities == NOTHING:

@@ -189,7 +189,7 @@ class RequestSender:
 
 
 def _too_slow(server: ServerConfig, running: RunningCall | None, limit: float) -> str:
-    """Return the sentence about a server that has used up its time: what it may have done."""
+    """Return the sentence about a server that ran out of time, with the limit that it reached."""
     if running is None or not running.extended:
         return f"{server.id} did not answer within its limit of {limit:g} s; the call was cancelled."
     if asyncio.get_running_loop().time() >= running.latest - _TICK:

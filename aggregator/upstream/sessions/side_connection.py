@@ -19,7 +19,7 @@ ACCOUNTS_AT_MOST: Final = 2_000
 
 class SideKey(NamedTuple):
     """The use of a connection: the hosts that it is for, its era, the declared abilities, a number where there are
-    several, and whose account it uses; None where all have one.
+    several, and whose account it uses; None if all have one.
     """
 
     scope: Hashable
@@ -38,7 +38,7 @@ class SideConnection:
     """One connection beside the shared one, from the first call that needs it.
 
     key: what it is for.
-    owner: the only host that it is for; None where several may use it.
+    owner: the only host that it is for; None if several may use it.
     lists: lists are read over it.
     opened: done with its session, or with the error that prevented it.
     closing: done when it is to be closed.
@@ -84,7 +84,7 @@ class SideConnection:
         return self.idle and self.session is not None and not self.session.back_channel.unsettled
 
     def ambiguous(self, caller: Caller) -> bool:
-        """Return True if a question for this caller could not be told from one for another host."""
+        """Return True if it would be unclear whether a question is for this caller or for another host."""
         if self.session is not None:
             return self.session.back_channel.ambiguous(caller)
         return any(of != caller.identity for of in self.waiting)

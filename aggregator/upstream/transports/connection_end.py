@@ -10,7 +10,7 @@ from aggregator.upstream.process.process import ChildProcess
 async def wait_for_end(
     ended: asyncio.Future[str], lost: asyncio.Future[str | None], child: ChildProcess | None
 ) -> str | None:
-    """Wait until a connection ends, in any of these ways, and return why; None where it was closed for being idle."""
+    """Wait until a connection ends, in any of these ways, and return why; None if it was closed for being idle."""
     ends: set[asyncio.Future[Any]] = {ended, lost}
     if child is not None:
         ends.add(child.exited)

@@ -60,7 +60,7 @@ _RESUME_ATTEMPTS: Final = 3
 # Seconds that a server may take to end our session when the connection closes.
 _END_SESSION_WITHIN: Final = 2.0
 _OPENINGS: Final = frozenset({"initialize", "server/discover"})
-# Requests whose headers are remembered for one connection, and the name of all where they have the same headers.
+# Requests whose headers are remembered for one connection, and the name of all if they have the same headers.
 _REQUESTS: Final = 256
 # Bytes of a body in which a server may say that it wants TLS.
 _TELLING: Final = 2_000
@@ -376,7 +376,7 @@ class HttpPendingRequest:
             self._started.release()
 
     def _look(self) -> None:
-        """Look at what has come of the response: an answer for the receiver, one that may become that, or neither."""
+        """Examine the part of the response that has come: the answer, the beginning of one, or neither."""
         response, receiver = self._started, self._receiver
         assert response is not None
         assert receiver is not None

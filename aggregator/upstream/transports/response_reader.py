@@ -43,7 +43,7 @@ class ReadingSession(Protocol):
         ...
 
     def on_fault(self, fault: str, /) -> None:
-        """Take what was wrong with a message that is used all the same."""
+        """Take the fault of a message that is used in spite of it."""
         ...
 
     def on_message(self, message: dict[str, Any], origin: RunningCall | None = None) -> None:

@@ -41,7 +41,7 @@ from aggregator.upstream.transports.http_clients.port import (
 )
 from aggregator.wire.mending import MARK
 
-# Seconds before a broken stream is opened again, where the server names no delay.
+# Seconds before a broken stream is opened again, if the server names no delay.
 RETRY_DELAY: Final = 1.0
 # A server that asks for less (`retry: 0`) and closes each stream at once would keep us busy.
 LEAST_DELAY: Final = 0.1
@@ -57,9 +57,7 @@ OFFERS_LOGIN: Final = "It offers OAuth"
 _PAGES: Final = frozenset({"text/html", "application/xhtml+xml"})
 # Statuses by which a server says that it is overloaded.
 _TOO_MUCH: Final = frozenset({429, 503})
-
 _REFUSED: Final = frozenset({401, 403})
-
 _CHALLENGE: Final = "www-authenticate"
 
 
@@ -193,7 +191,7 @@ async def requests_to(server: ServerConfig, credentials: Credentials | None = No
     if url is not None:
         opened = open_plain(server, url)
     else:
-        # In a thread, and only where it is needed: 95 ms and 11 MiB.
+        # In a thread, and only if it is needed: 95 ms and 11 MiB.
         open_aiohttp = await asyncio.to_thread(resolve_name, _AIOHTTP)
         opened = open_aiohttp(server)
     async with opened as requests:
@@ -262,7 +260,7 @@ def _refused_credentials(server: ServerConfig, response: HttpResponse) -> str:
 
 
 def retry_delay(requested: int | None, ordinary: float) -> float:
-    """Return the seconds before a stream is opened again, where its `retry` field asked for milliseconds, or for none.
+    """Return the seconds before a stream is opened again, if its `retry` field asked for milliseconds, or for none.
 
     Source: HTML standard, 9.2.6; MCP 2025-11-25, basic/transports, Sending Messages to the Server.
     """

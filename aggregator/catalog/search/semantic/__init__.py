@@ -13,6 +13,6 @@ Terms:
   digest: SHA-256 of the text of a tool that a model reads; the key of the vector cache
 
 Entry points: `index.MeaningIndex`, with an encoder of `installed.open_encoder`, and `merge.merge_hits`.
-numpy is imported with `encoder`, `index` and `spoken`, and these where a model is used: it is an extra.
+numpy is imported with `encoder`, `index` and `spoken`, and these if a model is used: it is an extra.
 Must not import: `gateway` and above; tests/test_layers.py holds that.
 """

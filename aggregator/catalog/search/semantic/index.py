@@ -84,7 +84,7 @@ class MeaningIndex:
 
 
 def _centred(matrix: Any, usual: Any) -> Any:
-    """Return rows of length 1 without what they have in common."""
+    """Return rows of length 1, without their common part."""
     apart = matrix - (matrix.sum(0) + _USUAL * usual) / (len(matrix) + _USUAL)
     return apart / np.maximum(np.linalg.norm(apart, axis=1, keepdims=True), np.float32(1e-9))
 

@@ -59,7 +59,7 @@ def unspaced(chunk: str) -> bool:
 
 
 def signs(run: str) -> list[str]:
-    """Return a run of Chinese as overlapping pairs, and every sign of its own."""
+    """Return a run of Chinese as overlapping pairs, and every single character."""
     return [run[at : at + 2] for at in range(len(run) - 1)] + list(run)
 
 

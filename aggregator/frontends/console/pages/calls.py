@@ -50,7 +50,7 @@ class CallsPage:
 
     def routes(self) -> Sequence[PageRoute]:
         """Return the ways to it."""
-        stream = {"q": "the query of the page, where it has a list", "after": "how far the page has the log"}
+        stream = {"q": "the query of the page, if it has a list", "after": "how far the page has the log"}
         return [
             PageRoute("GET", "/calls", "viewer", self.show, "Calls, newest first, found by a query", fields=_SEARCH),
             PageRoute(

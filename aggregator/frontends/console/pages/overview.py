@@ -193,7 +193,7 @@ def _server(upstream: Upstream, *, values: bool) -> dict[str, Any]:
 
 
 def _held(server: str, held: Sequence[HeldItem], waiting: Sequence[HeldItem]) -> dict[str, Any]:
-    """Return a server with definitions that wait: one leads to its own page, several to the list of the server."""
+    """Return a server with waiting definitions: a single one links to its page, several to the list of the server."""
     every = [*held, *waiting]
     only = every[0] if len(every) == 1 else None
     return {

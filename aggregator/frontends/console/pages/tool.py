@@ -367,7 +367,7 @@ def _own_tool(tool: ToolRecord, agents: list[str]) -> dict[str, Any]:
 
 
 def _in_dialects(dialects: Dialects | None, tool: ToolRecord) -> list[dict[str, Any]]:
-    """Return what is mended of a tool for the hosts of each model API, and why it is left out for some."""
+    """Return the mends of a tool for each model API, and the reason if an API does not get the tool."""
     found = []
     for api in APIS.values() if dialects is not None else ():
         mended = in_dialect(tool, api)

@@ -144,7 +144,7 @@ class KeptSessions:
             return False
         found = await (await self._group.database()).host_sessions.read(names)
         for name in names:
-            # Read anew once it is written, where this process is about to change it.
+            # Read anew once it is written, if this process is about to change it.
             if name in self._to_read and name not in self._to_write and self._news is not None:
                 record = found.get(name, HostSessionRecord(name))
                 if record.ended:
@@ -198,6 +198,6 @@ class KeptSessions:
 
 
 class _PageOfWork(Protocol):
-    """A part of what there is to do; returns whether there is more."""
+    """Do a part of the pending work; return whether there is more."""
 
     async def __call__(self) -> bool: ...

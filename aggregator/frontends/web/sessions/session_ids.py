@@ -89,7 +89,7 @@ class SessionIds:
         self._me = me
 
     def issue(self, host: Host) -> tuple[str, SessionFacts]:
-        """Return a new id for the session of a host, and what it says."""
+        """Return a new id for the session of a host, and the facts in it."""
         principal, version, wished = host.principal, host.version or LATEST_LEGACY, host.wishes.names
         facts = SessionFacts(
             name=secrets.token_urlsafe(16),

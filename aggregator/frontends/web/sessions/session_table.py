@@ -39,7 +39,7 @@ _ENDED: Final = 10_000
 
 
 class Sessions:
-    """All sessions by id. An id says enough to take its session up where it is not in memory."""
+    """All sessions by id. An id says enough to take its session up if it is not in memory."""
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class Sessions:
             await self._kept.save(self._change(session, ended=self._ids.now()))
 
     async def note_set(self, session: HttpSession, method: str, params: Mapping[str, Any]) -> None:
-        """Keep what a request of the host has set, where that differs from what is kept."""
+        """Store the values that a request of the host has set, if they differ from the stored ones."""
         kept, uri = session.kept, params.get("uri")
         if method == "logging/setLevel" and session.host.log_level != kept.level:
             session.kept = replace(kept, level=session.host.log_level)

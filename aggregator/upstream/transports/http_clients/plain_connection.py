@@ -61,7 +61,7 @@ class PlainConnection(asyncio.Protocol):
         self._response: PlainResponse | None = None
         self._paused = False
         self._ending = False
-        # Bytes of the body that are still to come, where the head was a known one; the parser has no part in it.
+        # Bytes of the body that are still to come, if the head was a known one; the parser has no part in it.
         self._left: int | None = None
         # About the response that the parser reads.
         self._lines: list[tuple[bytes, bytes]] = []

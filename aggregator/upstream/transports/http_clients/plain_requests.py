@@ -176,7 +176,7 @@ class PlainRequests(HttpRequests):
         return None
 
     def _sweep_idle(self) -> None:
-        """Close what was idle for too long."""
+        """Close the connections that were idle for too long."""
         self._sweep = None
         now = self._loop.time()
         for connection in [one for one in self._idle if one.idle_until <= now]:

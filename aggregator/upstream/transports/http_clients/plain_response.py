@@ -29,17 +29,12 @@ _LENGTH: Final = re.compile(rb"(?<=\r\n[Cc]ontent-[Ll]ength: )(?:0|[1-9][0-9]{0,
 _MEDIA_TYPE: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+/[a-z0-9!#$%&'*+.^_`|~-]+")
 # Fields whose lines count as one list; of others the first line counts.
 _LISTS: Final = frozenset({"transfer-encoding", "connection", "content-encoding", "www-authenticate"})
-
 # Bytes that are decoded at a time, however few they are on the wire.
 _PIECE: Final = 64 * 1024
-
 # Compressed texts in one body, one after another (RFC 1952, section 2.2).
 _MEMBERS: Final = 16
-
 _GZIP: Final = 16 + zlib.MAX_WBITS
-
 _ENCODED: Final = frozenset({"gzip", "x-gzip", "deflate"})
-
 # What no decoder is here for. Any other word is ignored, since some servers name a character set there.
 _UNREADABLE: Final = frozenset({"br", "zstd", "compress", "x-compress"})
 
@@ -80,7 +75,7 @@ class Decoder:
 
 
 def decoder_for(encoding: str) -> Decoder | None:
-    """Return the decoder for a `Content-Encoding` in lower case; None where the body is to be read as it is.
+    """Return the decoder for a `Content-Encoding` in lower case; None if the body is not encoded.
 
     Raises:
         HttpFailure: there is no decoder for it.
@@ -95,9 +90,9 @@ def decoder_for(encoding: str) -> Decoder | None:
 class ResponseHead:
     """The head of a response.
 
-    length: of the body, where the head says it. It counts for this one response, where others have the same head.
+    length: of the body, if the head says it. It counts for this response only, even if others have the same head.
     until_end: the body ends with the connection.
-    keep: seconds for which the connection may be idle afterwards; 0 where it has to be closed.
+    keep: seconds for which the connection may be idle afterwards; 0 if it has to be closed.
     encoding: what the body has to be decoded from; empty for none.
     json: it is a good answer in JSON, with no encoding.
     """
@@ -209,7 +204,7 @@ class PlainResponse:
         self._size = 0
         self._waiter: asyncio.Future[None] | None = None
 
-    # -- what is read of it
+    # -- the reader of the response
 
     @property
     def started(self) -> Self:
@@ -276,11 +271,11 @@ class PlainResponse:
         return part
 
     def refuse(self) -> None:
-        """Use the connection for no other request: what came cannot be read."""
+        """Use the connection for no other request, since its content cannot be read."""
         self._connection.abort_if_idle()
 
     def release(self) -> None:
-        """Give up what has not come, and the connection with it."""
+        """Give up the rest of the response, and the connection with it."""
         if not self.complete and not self.failure:
             self.failure = "given up"
             self._connection.abort()
@@ -325,7 +320,7 @@ class PlainResponse:
 
 
 class BodyParts:
-    """The parts of a body, decoded where it has an encoding."""
+    """The parts of a body, decoded if it has an encoding."""
 
     __slots__ = ("_decoder", "_pieces", "_response")
 

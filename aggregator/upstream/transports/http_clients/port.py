@@ -56,7 +56,7 @@ class HttpResponse(Protocol):
         ...
 
     def parts(self) -> AsyncIterator[bytes]:
-        """Yield the body as it comes, decoded; what is not read stays with the server.
+        """Yield the body as it comes, decoded; the unread rest stays with the server.
 
         Raises:
             HttpFailure: the body has not come whole, or cannot be decoded.
@@ -81,7 +81,7 @@ class StartedResponse(HttpResponse, Protocol):
         ...
 
     def release(self) -> None:
-        """Give up what has not come, and the connection with it."""
+        """Give up the rest of the response, and the connection with it."""
         ...
 
 
