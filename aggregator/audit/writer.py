@@ -64,12 +64,8 @@ class Owner(Protocol):
         """Record an event of the log itself."""
 
 
-class OpenRows(Protocol):
-    """A function that opens the database of the log, which may take seconds."""
-
-    def __call__(self) -> "Awaitable[AuditRows]": ...
-
-
+# A function that opens the database of the log, which may take seconds.
+OpenRows = Callable[[], "Awaitable[AuditRows]"]
 # Returns the time in seconds since 1970.
 Clock = Callable[[], float]
 

@@ -6,7 +6,7 @@ Law: processing records never delays a call, unless the operator chose that (`du
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Token
 from dataclasses import replace
 from time import perf_counter
@@ -49,30 +49,14 @@ ASKED_NAME_LENGTH: Final = 200
 _NO_META: Final[Mapping[str, Any]] = {}
 # The frontend on which no revision of MCP is spoken.
 PLAIN_FRONTEND: Final = "v1"
-
-
-class RecordSink(Protocol):
-    """A consumer of closed records: the audit log, the spans, the metrics. It returns at once."""
-
-    def __call__(self, record: CallRecord, /) -> None: ...
-
-
-class WaitForSpace(Protocol):
-    """A wait until one more record can be accepted; `NotRecorded` if a call must not be made without one."""
-
-    async def __call__(self, tool: str, /) -> None: ...
-
-
-class HasSpace(Protocol):
-    """A check whether one more record can be accepted now, so that `WaitForSpace` would not wait."""
-
-    def __call__(self) -> bool: ...
-
-
-class WaitForRecord(Protocol):
-    """A wait until a record is in the database; `NotRecorded` if it cannot be."""
-
-    async def __call__(self, record: CallRecord, /) -> None: ...
+# A consumer of closed records: the audit log, the spans, the metrics. It returns at once.
+RecordSink = Callable[[CallRecord], None]
+# A wait until one more record can be accepted; `NotRecorded` if a call must not be made without one.
+WaitForSpace = Callable[[str], Awaitable[None]]
+# A check whether one more record can be accepted now, so that `WaitForSpace` would not wait.
+HasSpace = Callable[[], bool]
+# A wait until a record is in the database; `NotRecorded` if it cannot be.
+WaitForRecord = Callable[[CallRecord], Awaitable[None]]
 
 
 class RequestSink(Protocol):

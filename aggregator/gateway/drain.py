@@ -7,19 +7,16 @@ work ends because something that it uses has ended.
 
 import asyncio
 import math
+from collections.abc import Callable
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 from aggregator.domain.errors import ShuttingDown
 
 # The longest `Retry-After` that a host is sent, in seconds.
 _LONGEST: Final = 30
-
-
-class MakeEndError(Protocol):
-    """The function that makes the error for work ended at the end of the grace period."""
-
-    def __call__(self) -> Exception: ...
+# The function that makes the error for work ended at the end of the grace period.
+MakeEndError = Callable[[], Exception]
 
 
 class EndableWork:

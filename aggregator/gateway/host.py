@@ -1,7 +1,7 @@
 """The MCP client on the other side of a frontend, as far as answers depend on it."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -36,10 +36,8 @@ class HostConnection(Protocol):
         """
 
 
-class CountCall(Protocol):
-    """Counts one more call of a tool; returns False if it exceeds the limit."""
-
-    async def __call__(self) -> bool: ...
+# Counts one more call of a tool; returns False if it exceeds the limit.
+CountCall = Callable[[], Awaitable[bool]]
 
 
 class AddressWishes(NamedTuple):

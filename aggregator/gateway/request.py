@@ -1,7 +1,7 @@
 """One request of a host, with everything that its answer may depend on."""
 
-from collections.abc import Awaitable
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, NamedTuple
 
 from aggregator.domain.call import CONVERSATION_KEY, ToolCall
 from aggregator.domain.errors import INVALID_PARAMS, HostError
@@ -83,7 +83,5 @@ def as_call(host: Host, params: dict[str, Any], version: str, style: Style) -> T
     return ToolCall(host.principal, params, version, style, conversation)
 
 
-class ItemMethod(Protocol):
-    """A function that answers a request for a resource, a prompt or a completion."""
-
-    def __call__(self, request: Request, /) -> Awaitable[dict[str, Any]]: ...
+# A function that answers a request for a resource, a prompt or a completion.
+ItemMethod = Callable[[Request], Awaitable[dict[str, Any]]]

@@ -6,7 +6,8 @@ everything that outlives requests (sessions, parked calls).
 
 import asyncio
 import logging
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Final
 
 from aggregator.domain.principal import Principal
 
@@ -17,18 +18,10 @@ REVIEW_EVERY: Final = 0.25
 
 # Agent, key, and the facts of a token by their identity: they live as long as the work that is indexed with them.
 Caller = tuple[str, str | None, int]
-
-
-class EndTask(Protocol):
-    """The end of one piece of work."""
-
-    def __call__(self) -> object: ...
-
-
-class PrincipalCheck(Protocol):
-    """A function that tells whether a principal still has access."""
-
-    def __call__(self, principal: Principal, /) -> bool: ...
+# The end of one piece of work.
+EndTask = Callable[[], object]
+# A function that tells whether a principal still has access.
+PrincipalCheck = Callable[[Principal], bool]
 
 
 class RevocableTask:

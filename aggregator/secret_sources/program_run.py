@@ -10,10 +10,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from math import inf
-from typing import IO, Final, Protocol
+from typing import IO, Final
 
 from aggregator.system.batch_line import UnquotableArgument
 from aggregator.system.process_tree import TREE_OPTIONS, ProcessTree
@@ -126,16 +126,10 @@ class ProgramRun:
                 process.wait(_LOOK)
 
 
-class _IsRunning(Protocol):
-    """A function that returns False once the program has ended, and raises what ends the run."""
-
-    def __call__(self) -> bool: ...
-
-
-class _NextBytes(Protocol):
-    """A function that returns the next bytes of a pipe, nothing at its end, and None if none came for a moment."""
-
-    def __call__(self) -> bytes | None: ...
+# A function that returns False once the program has ended, and raises what ends the run.
+_IsRunning = Callable[[], bool]
+# A function that returns the next bytes of a pipe, nothing at its end, and None if none came for a moment.
+_NextBytes = Callable[[], bytes | None]
 
 
 def _read(process: subprocess.Popen[bytes], goes_on: _IsRunning) -> bytes:

@@ -7,7 +7,7 @@ read, unless the scope is this process's alone, or the mark of the labels says t
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -42,16 +42,10 @@ class FlowStore(Protocol):
         """
 
 
-class FlowClock(Protocol):
-    """A function that returns the time in seconds since 1970, the same for all replicas."""
-
-    def __call__(self) -> float: ...
-
-
-class IsShared(Protocol):
-    """A look at whether this process is one of several that take up each other's sessions."""
-
-    def __call__(self) -> bool: ...
+# A function that returns the time in seconds since 1970, the same for all replicas.
+FlowClock = Callable[[], float]
+# A look at whether this process is one of several that take up each other's sessions.
+IsShared = Callable[[], bool]
 
 
 class HoldsMessages(Protocol):

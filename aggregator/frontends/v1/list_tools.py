@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 from aggregator.catalog.describe.levels import LABELS, level1, level2, level3, shown_name
 from aggregator.domain.names import Style
@@ -15,15 +15,10 @@ from aggregator.wire.codec import Raw, encode
 
 # Rendering a tool takes up to half a millisecond; after so many, other tasks have a turn.
 _AT_A_TIME: Final = 10
-
 # Renders a tool: the text that a model would read, and the item for the answer's list.
 ToolWriter = Callable[[ToolRecord], tuple[str, Any]]
-
-
-class SourceLookup(Protocol):
-    """A function that returns the kind of server that a tool is from."""
-
-    def __call__(self, tool: ToolRecord, /) -> Literal["local", "mcp"]: ...
+# A function that returns the kind of server that a tool is from.
+SourceLookup = Callable[[ToolRecord], Literal["local", "mcp"]]
 
 
 async def tools_body(

@@ -7,8 +7,9 @@ ones are answered at once.
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.storage.errors import StorageError
@@ -25,12 +26,8 @@ _AFTER_A_FAULT: Final = 2.0
 # Calls that may wait at one time, of one agent and in all.
 WAITING_OF_ONE: Final = 32
 WAITING_AT_MOST: Final = 256
-
-
-class OnElapsed(Protocol):
-    """Called again and again while a call waits, with the seconds that have passed."""
-
-    def __call__(self, seconds: float, /) -> None: ...
+# Called again and again while a call waits, with the seconds that have passed.
+OnElapsed = Callable[[float], None]
 
 
 class WaitingCall:

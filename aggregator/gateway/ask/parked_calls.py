@@ -6,8 +6,8 @@ Law: a call runs once. A host that comes back finds it, or learns that it is gon
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import INVALID_REQUEST, RpcError
@@ -26,18 +26,10 @@ TOGETHER: Final = 0.02
 # Frontends that authenticate by key, by token or by source address. On stdio, starting the process is the permission;
 # over /v1 no server can ask.
 _REVIEWED: Final = frozenset({"http", "sse"})
-
-
-class ParkableWork(Protocol):
-    """The rest of a call: all remaining work until its result."""
-
-    def __call__(self) -> Awaitable[dict[str, Any]]: ...
-
-
-class RecordUnclaimed(Protocol):
-    """A function that records a call for which no host came back; `outcome` is None if it was still running."""
-
-    def __call__(self, outcome: dict[str, Any] | Exception | None, /) -> None: ...
+# The rest of a call: all remaining work until its result.
+ParkableWork = Callable[[], Awaitable[dict[str, Any]]]
+# A function that records a call for which no host came back; `outcome` is None if it was still running.
+RecordUnclaimed = Callable[[dict[str, Any] | Exception | None], None]
 
 
 class ParkedCall:

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from aggregator.accounts.ask import MissingAccounts
 from aggregator.catalog.catalog import Catalog
@@ -24,12 +24,8 @@ log = logging.getLogger(__name__)
 
 # In these states of its server, after the wait for its start, a call is answered before a policy decides or asks.
 _NOT_THERE: Final = frozenset({"starting", "unavailable"})
-
-
-class IsCovered(Protocol):
-    """Tells whether another server can answer for a tool."""
-
-    def __call__(self, tool: ToolRecord, /) -> bool: ...
+# Tells whether another server can answer for a tool.
+IsCovered = Callable[[ToolRecord], bool]
 
 
 class Resolver:

@@ -3,8 +3,8 @@
 Law: the same tools and arguments give the same bytes.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
 
 from aggregator.catalog.describe.levels import level1, level2, level3, shown_name
 from aggregator.domain.records import Rendering, ToolRecord
@@ -17,12 +17,8 @@ from aggregator.wire.codec import Raw, encode
 _FRAME: Final = 25
 # What the tools behind those that fit have in common with the query.
 _SHARES: Final = "more that only share a word"
-
-
-class ToolText(Protocol):
-    """The function that writes one tool."""
-
-    def __call__(self, tool: ToolRecord, /) -> str: ...
+# The function that writes one tool.
+ToolText = Callable[[ToolRecord], str]
 
 
 def rendered(finder: Finder, view: View, level: int, offset: int = 0) -> ToolText:

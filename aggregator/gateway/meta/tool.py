@@ -1,9 +1,9 @@
 """The definition of a meta tool: a record that models are shown, and an answer in text."""
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from aggregator.catalog.validate import definition_digest
 from aggregator.dialects.gateway import Dialects
@@ -18,12 +18,8 @@ from aggregator.tool_reports.book import ReportBook
 
 # The server id of the meta tools.
 SOURCE: Final = "aggregator"
-
-
-class NoteKept(Protocol):
-    """A function that records the labels of a kept result in the conversation that reads it, before the answer."""
-
-    def __call__(self, kept: KeptResult, /) -> Awaitable[None]: ...
+# A function that records the labels of a kept result in the conversation that reads it, before the answer.
+NoteKept = Callable[[KeptResult], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +42,8 @@ class MetaToolCall:
     first_steps: str = ""
 
 
-class MetaAnswer(Protocol):
-    """The function that answers calls of one meta tool."""
-
-    async def __call__(self, asking: MetaToolCall, /) -> str: ...
+# The function that answers calls of one meta tool.
+MetaAnswer = Callable[[MetaToolCall], Awaitable[str]]
 
 
 @dataclass(frozen=True)

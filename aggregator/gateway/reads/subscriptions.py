@@ -5,9 +5,9 @@ Law: a host is notified only about its subscriptions, and only while it may read
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from aggregator.domain.errors import (
     INTERNAL_ERROR,
@@ -33,12 +33,8 @@ COALESCE: Final = 0.1
 _PATIENCE: Final = 1.0
 # Resources that one host, or one stream, may subscribe to.
 MOST: Final = 1_000
-
-
-class NotifyUpdated(Protocol):
-    """The notification that the resource of a URI was updated."""
-
-    def __call__(self, uri: str, /) -> None: ...
+# The notification that the resource of a URI was updated.
+NotifyUpdated = Callable[[str], None]
 
 
 @dataclass(slots=True, eq=False)

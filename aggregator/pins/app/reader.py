@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from aggregator.pins.app.writing import PinDatabase, error_named
 from aggregator.storage.errors import StorageError
@@ -15,10 +15,8 @@ if TYPE_CHECKING:
     from aggregator.storage.engine.engine import Version
 
 
-class Withhold(Protocol):
-    """Notes why pins of a server cannot be used, and holds its items without a pin."""
-
-    def __call__(self, server: str, problem: str, error: Exception, /) -> None: ...
+# Notes for a server, with a problem and its error, that pins cannot be used, and holds its items without a pin.
+Withhold = Callable[[str, str, Exception], None]
 
 
 class PinReader:

@@ -6,7 +6,7 @@ Law: a handle refers to a stored result only. Any replica reads it, and only for
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -47,10 +47,8 @@ class ResultStore(Protocol):
         """
 
 
-class ResultClock(Protocol):
-    """A function that returns the time in seconds since 1970."""
-
-    def __call__(self) -> float: ...
+# A function that returns the time in seconds since 1970.
+ResultClock = Callable[[], float]
 
 
 class MayRead(Protocol):

@@ -7,6 +7,7 @@ Rule 2: many changes are one transaction: what a host can cause is bounded, howe
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
 from aggregator.domain.bounds.tasks import Tasks
@@ -197,7 +198,5 @@ class KeptSessions:
             news.was_cancelled(name, request_id)
 
 
-class _PageOfWork(Protocol):
-    """Do a part of the pending work; return whether there is more."""
-
-    async def __call__(self) -> bool: ...
+# Does a part of the pending work; returns whether there is more.
+_PageOfWork = Callable[[], Awaitable[bool]]
