@@ -126,6 +126,9 @@ def test_what_an_agent_may_not_see_changes_nothing_for_it(
             part = GatewayHarness(config, less, content)
             for name in spellings(world):
                 answers = [await harness.call(harness.host(agent), name) for harness in (whole, part)]
+                for answer in answers:
+                    # The second of one answer may be over before the other.
+                    answer.get("result", {}).get("_meta", {}).get("aggregator/provenance", {}).pop("retrieved_at", None)
                 assert answers[0] == answers[1], (agent, name)
 
     config = make_config(tmp_path, {name: {"command": "played"} for name in SERVERS})

@@ -35,7 +35,7 @@ def test_a_missing_browser_is_told_once_and_loudly(tmp_path: Path) -> None:
     environ |= {"PATH": str(tmp_path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     plugins = ["-p", "pytest_asyncio.plugin", "-p", "pytest_timeout", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", *plugins, "-r", "N", test]
-    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stdout
     assert done.stdout.count(NOT_RUN) == 1
     assert "NOT RUN =" in done.stdout
