@@ -188,7 +188,10 @@ def console(
     ] = None,
     role: Annotated[str, typer.Option(help="viewer, approver or operator.")] = "operator",
     person: Annotated[
-        str | None, typer.Option("--as", help="The name to go by. Default: that of this user.", show_default=False)
+        str | None,
+        typer.Option(
+            "--as", help="The name that the audit records. Default: the name of this user.", show_default=False
+        ),
     ] = None,
     browser: Annotated[bool, typer.Option(help="Open the link in a browser.")] = True,
 ) -> None:
@@ -374,7 +377,7 @@ def approvals_approve(
     note: Annotated[str | None, typer.Option(help="Why, kept with the answer.", show_default=False)] = None,
     how_long: Annotated[
         ApprovalDuration | None,
-        typer.Option("--for", help="Let every call with these arguments through so long.", show_default=False),
+        typer.Option("--for", help="Let every call with these arguments through for this long.", show_default=False),
     ] = None,
     config: Config = None,
 ) -> None:

@@ -11,9 +11,11 @@ audit_app = typer.Typer(help="The log of calls: read, count, export and verify i
 
 Since = Annotated[
     str | None,
-    typer.Option(help="Only since then: 30m, 12h, 7d ago, today, yesterday, a date or time (UTC).", show_default=False),
+    typer.Option(
+        help="Only since this time: 30m, 12h, 7d ago, today, yesterday, a date or time (UTC).", show_default=False
+    ),
 ]
-Until = Annotated[str | None, typer.Option(help="Only before then, written likewise.", show_default=False)]
+Until = Annotated[str | None, typer.Option(help="Only before this time, in the same forms.", show_default=False)]
 
 
 @audit_app.command("tail")
@@ -40,7 +42,7 @@ def audit_tail(
 
 @audit_app.command("show")
 def audit_show(
-    row: Annotated[str, typer.Argument(help="A trace id, or how it begins; or a row's number.")],
+    row: Annotated[str, typer.Argument(help="A trace id or its beginning, or the number of a row.")],
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:

@@ -6,7 +6,7 @@ import typer
 
 from aggregator.cli.runtime.run_command import AsJson, Config, run
 
-doctor_app = typer.Typer(help="What is in the way.", no_args_is_help=True)
+doctor_app = typer.Typer(help="Find what keeps servers and hosts from working.", no_args_is_help=True)
 
 
 @doctor_app.command("doctor")
@@ -14,25 +14,25 @@ def doctor(
     host: Annotated[
         str | None,
         typer.Option(
-            help="The host whose eye is taken, such as cursor. Default: all that start it.", show_default=False
+            help="Check as this host sees it, such as cursor. Default: all that start it.", show_default=False
         ),
     ] = None,
     agent: Annotated[
         str | None,
         typer.Option(
-            help="The agent whose eye is taken. Default: the one that the host is started as.", show_default=False
+            help="Check as this agent sees it. Default: the agent that the host starts it as.", show_default=False
         ),
     ] = None,
-    fix: Annotated[bool, typer.Option("--fix", help="Make the mends that are safe, and say which.")] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Make the safe repairs, and print them.")] = False,
     config: Config = None,
     connect: Annotated[
         bool, typer.Option("--connect/--no-connect", help="Start the servers, and the program as the host does.")
     ] = True,
     url: Annotated[
         str | None,
-        typer.Option(help="Where a gateway listens. Default: the address in the configuration.", show_default=False),
+        typer.Option(help="The address of the gateway. Default: the address in the configuration.", show_default=False),
     ] = None,
-    timeout: Annotated[float, typer.Option(min=2, max=600, help="Seconds that all of it may take.")] = 30,
+    timeout: Annotated[float, typer.Option(min=2, max=600, help="Seconds that all checks together may take.")] = 30,
     as_json: AsJson = False,
 ) -> None:
     """Show the tools that a model gets through a host, and find problems. Exit 1 if there are any."""

@@ -87,7 +87,9 @@ def policy_init(config: Config = None) -> None:
 
 
 @policy_app.command("schema")
-def policy_schema(cases: Annotated[bool, typer.Option("--cases", help="That of case files.")] = False) -> None:
+def policy_schema(
+    cases: Annotated[bool, typer.Option("--cases", help="Print the schema of case files instead.")] = False,
+) -> None:
     """Print the JSON Schema of policy files, for editors."""
     from aggregator.cli.policy.policy import print_schema
 

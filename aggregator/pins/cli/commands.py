@@ -72,7 +72,7 @@ def pins_check(
     servers: Annotated[
         list[str] | None, typer.Argument(help="Only these servers. Default: all that are enabled.", show_default=False)
     ] = None,
-    write: Annotated[bool, typer.Option("--write", help="Write what they say now into the lock file.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Write the current definitions into the lock file.")] = False,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
