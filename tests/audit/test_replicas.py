@@ -30,13 +30,13 @@ _REPLICA: Final = """
     from aggregator.replicas.group.clock import GroupClock
     from aggregator.replicas.group.membership import Membership
     from tests.audit.logs import NOTHING, make_call
-    membership = Membership(GroupClock(), 1.5)
+    membership = Membership(GroupClock(), {lease})
     stopping = asyncio.Event()
     answered = open({folder!r} + "/answered", "a", buffering=1)
 
     async with open_database(url) as database, Tasks("a replica") as tasks:
         database.audit.write_chain(lambda: membership.slot)
-        await membership.join(database.replicas("main", 1.5))
+        await membership.join(database.replicas("main", {lease}))
 
         async def rows():
             return database.audit
@@ -101,14 +101,16 @@ class ReplicaProcess:
 
 
 @asynccontextmanager
-async def replicas(url: str, folder: Path, count: int, *, strict: bool) -> AsyncIterator[list[ReplicaProcess]]:
+async def replicas(
+    url: str, folder: Path, count: int, *, strict: bool, lease: float = 1.5
+) -> AsyncIterator[list[ReplicaProcess]]:
     """So many replicas that make calls, each in a slot of its own."""
     with ExitStack() as stack:
         started = []
         for number in range(count):
             own = folder / str(number)
             own.mkdir()
-            body = _REPLICA.format(folder=str(own), first=1_000_000 * (number + 1), strict=strict)
+            body = _REPLICA.format(folder=str(own), first=1_000_000 * (number + 1), strict=strict, lease=lease)
             process = stack.enter_context(other_process(url, body))
             assert await asyncio.to_thread(process.read) == str(number)
             started.append(ReplicaProcess(process, own, number + 1))
@@ -155,7 +157,8 @@ async def test_a_killed_replica_and_a_restart_of_the_database(
     postgres_url: str, postgres_cluster: Cluster, tmp_path: Path
 ) -> None:
     """D9: Each answer has one row; calls of the killed replica are closed by another one, once, while all go on."""
-    async with replicas(postgres_url, tmp_path, 3, strict=True) as started:
+    # Long enough that those which live are seen again after the restart, on a loaded machine too.
+    async with replicas(postgres_url, tmp_path, 3, strict=True, lease=8.0) as started:
         killed, *others = started
         async with open_database(postgres_url) as database:
             await stop_amid_calls(killed, database)
