@@ -114,11 +114,20 @@ class Admission:
         self._take(kind, agent)
         return Slot(self, kind, agent)
 
-    def has_place(self, kind: Kind, principal: Principal) -> bool:
-        """Return whether `acquire` would take a place now. Counts no refusal."""
-        if self._taken[kind] >= self._most[kind]:
-            return False
-        return not _is_known(principal) or self._of_agent.get((kind, principal.agent_id), 0) < self._share[kind]
+    def acquire_if_free(self, kind: Kind, principal: Principal) -> Slot | None:
+        """Take a place as `acquire` does; None if there is none, which counts no refusal."""
+        # Every repeated call passes here: one function, and no exception.
+        taken, agent = self._taken[kind], None
+        if taken >= self._most[kind]:
+            return None
+        if _is_known(principal):
+            agent = principal.agent_id
+            of_agent = self._of_agent.get((kind, agent), 0)
+            if of_agent >= self._share[kind]:
+                return None
+            self._of_agent[kind, agent] = of_agent + 1
+        self._taken[kind] = taken + 1
+        return Slot(self, kind, agent)
 
     def _take(self, kind: Kind, agent: str | None) -> None:
         if self._taken[kind] >= self._most[kind]:

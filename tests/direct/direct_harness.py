@@ -372,7 +372,12 @@ def free(it: DirectHarness, server: str) -> None:
 
 
 def timeless(record: CallRecord) -> CallRecord:
-    """A record without its times; its values as bytes, where NaN equals itself and 1 is not true."""
+    """A record without its times and the numbers of its requests; its values as bytes, where NaN equals itself and 1 is
+    not true.
+    """
+    sending = record.sending
+    numbered = None if sending.upstream_request_id is None else 0
+    attempts = tuple(one._replace(request_id=one.request_id and 0) for one in sending.attempts)
     steps = [step._replace(began=0.0, seconds=0.0) for step in record.steps]
     arguments, result = encode(record.arguments), encode(record.result)
     return replace(
@@ -380,7 +385,7 @@ def timeless(record: CallRecord) -> CallRecord:
         started=0.0,
         began=0.0,
         duration=0.0,
-        sending=record.sending._replace(queued=0.0),
+        sending=sending._replace(queued=0.0, upstream_request_id=numbered, attempts=attempts),
         steps=steps,
         arguments=arguments,
         result=result,

@@ -35,7 +35,7 @@ REPORT: Final = (
     '{"jsonrpc":"2.0","method":"notifications/progress","params":'
     '{"progressToken":$TOKEN,"progress":%d,"message":"m","x":[null]}}'
 )
-NOBODY: Final = ("-1", "true", "null", '"x"', "0")
+NOBODY: Final = ("-1", "true", '"x"', "0")
 OTHER: Final = '{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}'
 RESULTS: Final = {
     "text": Case([text("知识 \U0001f642 \u2028")]),
@@ -72,6 +72,8 @@ RESULTS: Final = {
     "an id as text": Case([text("a").replace("$ID", '"$ID"')]),
     "an id as a fraction, then the answer": Case([text("wrong").replace("$ID", "$ID.0"), text("right")]),
     "answers to nobody, then the answer": Case([*(OTHER % bad for bad in NOBODY), text("a")]),
+    "a result for no id": Case([OTHER % "null"], TAKEN_OVER),
+    "an error for no id": Case(['{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"m"}}'], TAKEN_OVER),
     "twice": Case([text("first"), text("second")]),
     "a result, then an error": Case([text("first"), '{"jsonrpc":"2.0","id":$ID,"error":{"code":1,"message":"m"}}']),
     "an error, then a result": Case(

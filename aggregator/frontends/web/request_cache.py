@@ -287,10 +287,11 @@ class RequestCache:
         Raises:
             PostFailed: it cannot be begun, by an error of ours.
         """
-        admission, principal = self._limits.admission, post.principal
-        if not admission.has_place("pending", principal):
+        principal = post.principal
+        slot = self._limits.admission.acquire_if_free("pending", principal)
+        if slot is None:
             return False
-        slot = post.slot = admission.acquire("pending", principal)
+        post.slot = slot
         try:
             call = self.gateway.direct.send_at_once(known, params, post)
         except Exception as error:  # our error, or no memory: it may be sent already, so nothing sends it again

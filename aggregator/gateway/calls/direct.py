@@ -245,9 +245,10 @@ class DirectCalls:
             plan.reading = reading
         if plan.needs_task is not None:
             return None
-        negotiated = plan.upstream.negotiated
-        if known.may_be_parked and not (negotiated is not None and negotiated.era == "modern"):
-            return None
+        if known.may_be_parked:
+            negotiated = plan.upstream.negotiated
+            if negotiated is None or negotiated.era != "modern":
+                return None
         return plan
 
     def _called(self, view: View, name: WrittenTool, host: Host) -> tuple[ToolRecord, None] | None:

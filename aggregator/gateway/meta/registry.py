@@ -145,13 +145,14 @@ class MetaTools:
         outer = call.name
         try:
             for _ in range(_NESTED):
-                if call.name == RUN_CODE and (programs or call.within is not None):
+                name = call.name
+                if name == RUN_CODE and (programs or call.within is not None):
                     return await self._call_meta_tool(self._tools[RUN_CODE], call, view, host, channel)
-                tool = self._tools.get(call.name)
+                tool = self._tools.get(name)
                 skills = self._finder.skills
-                skill = await skills.named(view, call.name) if call.via is not None else None
+                skill = await skills.named(view, name) if call.via is not None else None
                 if skill is None and call.via is not None:
-                    skill = skills.held(view, call.name)
+                    skill = skills.held(view, name)
                 if skill is not None:
                     return await self._skill_reader.read(skill, call, view, host, channel)
                 if tool is None:
@@ -159,7 +160,7 @@ class MetaTools:
                 if tool.answer is not None:
                     return await self._call_meta_tool(tool, call, view, host, channel)
                 params = await inner(call.params, self._reader(view))
-                reads = call.name == READ or call.only_reads
+                reads = name == READ or call.only_reads
                 call = call._replace(params=params, via=call.via or outer, only_reads=reads)
             raise BadArguments(outer, f"{outer} was asked to call itself, again and again.")
         except BadArguments as refused:

@@ -79,7 +79,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
         self._unsent_size += len(data)
 
     def _flush(self) -> None:
-        stdin = self._stdin()
+        stdin = self._pipe_in = self._pipe_in or self._stdin()
         if stdin is not None and not stdin.is_closing():
             stdin.write(b"".join(self._unsent))
         self._unsent.clear()
