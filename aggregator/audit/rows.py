@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from aggregator.audit.capture import CUT, Capture
 from aggregator.audit.sizes import measure
-from aggregator.domain.call_record import TOOL_CALL, AuditEvent, BegunCall, CalledItem, CallRecord, RecordedCaller
+from aggregator.domain.call_record import TOOL_CALL, AuditEvent, BegunCall, CallRecord
 from aggregator.storage.audit.chain import BEGUN, CALL, MICRO, ChainEntry, call_entry, entry
 from aggregator.storage.digest import canonical_json
 from aggregator.wire.codec import encode
@@ -24,8 +24,9 @@ _NOTHING: Final = (None, None)
 _LONG_OWN: Final = 0.001
 _LONG: Final = 1.0
 _STEPS: Final = 100
-# The values that columns shared by many calls are made from: `_call` lists them.
-_CommonKey = tuple[RecordedCaller, CalledItem, *tuple[str | None, ...]]
+# The values that columns shared by many calls are made from, as `_call` lists them: texts alone, so that no record of a
+# call lives on as part of a key.
+_CommonKey = tuple[str | None, ...]
 # So many kinds of calls are remembered.
 _COMMON: Final = 1024
 
@@ -51,8 +52,8 @@ class RowMaker:
         """Return a row of `mcp_tool_call_log`. Times are rounded to the microsecond, which survives being printed."""
         trace, decision, sending, outcome = call.trace, call.decision, call.sending, call.outcome
         key = (
-            call.caller,
-            call.called,
+            *call.caller,
+            *call.called,
             sending.answered_by,
             sending.upstream_version,
             outcome.error_code,
@@ -137,7 +138,7 @@ class RowMaker:
         They are sorted for the digest; a copy with all these names in it need not grow.
         """
         capture = self._capture
-        fit = _all_fit((*call.caller, *call.called, *key[2:]))
+        fit = _all_fit(key)
         text = _as_it_is if fit else _text
         caller, called, decision, sending, outcome = call.caller, call.called, call.decision, call.sending, call.outcome
         values = {
