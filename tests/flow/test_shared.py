@@ -119,23 +119,48 @@ async def test_a_file_is_read_again_only_after_a_commit_of_labels(
         assert len(reads) == 5
 
 
-@pytest.mark.parametrize("mark", ["missing", "cut", "a folder", "a pipe"])
-async def test_without_the_mark_each_call_out_is_looked_up(
+@pytest.mark.parametrize("mark", ["missing", "short", "another"])
+async def test_a_mark_that_is_replaced_hides_no_commit(tmp_path: Path, clock: MovedClock, mark: str) -> None:
+    """Before a process notices that the file is another one, and after."""
+    storage, path = f"sqlite+aiosqlite:///{tmp_path}/shared.db", tmp_path / "shared.db.flow"
+    async with (
+        FlowHarness(tmp_path, clock, storage=storage) as one,
+        FlowHarness(tmp_path, clock, storage=storage) as two,
+        one.app.database,
+        two.app.database,
+    ):
+        hosts = [one.host(agent, MODERN) for agent in ("ada", "bob")]
+        for host in hosts:
+            for harness in (one, two):
+                assert await harness.outcome(host, "mail.send") == "ok"
+        path.unlink()
+        if mark != "missing":
+            path.write_bytes(b"short" if mark == "short" else bytes(16))
+        ada, bob = hosts
+        await one.call(ada, "web.fetch")
+        assert await two.outcome(ada, "mail.send") == "not_confirmed"
+        await flow_of(two.app).heed_clears()
+        assert await two.outcome(bob, "mail.send") == "ok"
+        await one.call(bob, "web.fetch")
+        assert await two.outcome(bob, "mail.send") == "not_confirmed"
+
+
+@pytest.mark.parametrize("mark", ["a folder", "a pipe"])
+async def test_without_a_mark_each_call_out_is_looked_up(
     tmp_path: Path, clock: MovedClock, reads: list[Collection[str]], mark: str
 ) -> None:
-    """It is beside the database for all who serve it; whatever is done to it, no label is missed."""
+    """What cannot be the file of the mark holds nothing up, and hides no label."""
     storage, path = f"sqlite+aiosqlite:///{tmp_path}/shared.db", tmp_path / "shared.db.flow"
     async with FlowHarness(tmp_path, clock, storage=storage) as harness, harness.app.database:
         host = harness.host("ada", MODERN)
         await harness.call(host, "files.read")
         assert await harness.outcome(host, "mail.send") == "ok"
         path.unlink()
-        if mark == "cut":
-            path.write_bytes(b"short")
-        elif mark == "a folder":
+        if mark == "a folder":
             path.mkdir()
-        elif mark == "a pipe":
+        else:
             os.mkfifo(path)
+        await flow_of(harness.app).heed_clears()
         before = len(reads)
         for _ in range(3):
             assert await harness.outcome(host, "mail.send") == "ok"
@@ -353,13 +378,14 @@ async def test_without_the_database_a_call_out_waits(
     async with open_harness() as harness:
         # In a session that this process alone has, its memory decides.
         host, key = harness.legacy(), harness.host("ada", MODERN)
+        unknown = harness.host("bob", MODERN)
         assert await harness.outcome(host, "mail.list") == "ok"
         with monkeypatch.context() as patched:
             patched.setattr(FlowLabels, "note", away)
             patched.setattr(FlowLabels, "read", away)
             assert await harness.outcome(host, "web.fetch") == "ok"
             assert await harness.outcome(host, "mail.send") == "not_confirmed"
-            answer = await harness.call(key, "mail.send")
+            answer = await harness.call(unknown, "mail.send")
             assert error_data(answer)["code"] == "flow_unknown"
             assert error_data(answer)["retryable"] is True
         assert len(flow_of(harness.app).scopes.unwritten) == 2

@@ -279,6 +279,7 @@ class FlowStates:
             raise StorageError("There is no database.")
         self._mark = labels.mark
         if self._seen is None:
+            await asyncio.to_thread(labels.mark.look)
             # Clears count from here on: nothing was read or written before.
             self._seen = await labels.newest_clear()
         self._used.set()
@@ -323,6 +324,7 @@ class FlowStates:
             StorageError: the database cannot be read.
         """
         labels = await self._labels()
+        await asyncio.to_thread(labels.mark.look)
         file, newest = await labels.newest_clear()
         assert self._seen is not None, "it is set when the database is opened"
         of_file, seen = self._seen
