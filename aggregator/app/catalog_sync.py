@@ -102,7 +102,7 @@ class CatalogSync:
         self._asking: set[str] = set()
         # Called once, with the lists that were kept.
         self.on_restored: Callable[[Mapping[str, Lists]], None] = _nothing
-        # Whether what is kept of a server may be replaced.
+        # Whether the kept lists of a server may be replaced.
         self.may_replace: Callable[[str], bool] = _always
         self._fault: str | None = None
         self._failed: dict[str, str] = {}
@@ -310,7 +310,7 @@ def _nothing(lists: Mapping[str, Lists]) -> None:
 
 
 def _always(server: str) -> bool:
-    """Return True: nothing else needs what is kept."""
+    """Return True: without pins the kept lists of every server may be replaced."""
     return True
 
 

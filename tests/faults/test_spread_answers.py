@@ -145,7 +145,8 @@ async def test_an_error_with_the_id_null_that_may_be_of_another_is_logged(caplog
             assert not held.done()
             held.cancel()
     assert "an answer without an id was dropped" in caplog.text
-    assert "Parse error" in caplog.text
+    # Secrets in its words could not be told from them in the log.
+    assert "Parse error" not in caplog.text
 
 
 async def test_an_answer_without_an_id_that_may_be_of_another_ends_none() -> None:

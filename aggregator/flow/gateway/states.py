@@ -1,8 +1,8 @@
 """The flow states of this process, and of the database that it shares with others.
 
 Law: a label is in memory, and committed if other processes may decide about its scope, before the host gets the result
-that brought it. Calls that a flow rule applies to are decided by what is in the database at that time: the rows are
-read, unless the scope is this process's alone, or the mark of the labels says that none was committed since then.
+that brought it. The rows in the database decide calls that a flow rule applies to. They are read for each call, unless
+the scope is this process's alone, or the mark of the labels is the same as before the last reading.
 """
 
 import asyncio

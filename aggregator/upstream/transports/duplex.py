@@ -113,8 +113,8 @@ class DuplexConnection(Connection):
     def _take_unnamed(self, message: Any, server: str) -> bool:
         """Take an answer whose id is missing or null, which ends the one request under way that it must be for.
 
-        An error with the id null says that the id of a request could not be read (JSON-RPC 2.0, section 5): it is the
-        answer. Any other holds nothing that says what it answers, and is not used.
+        An error with the id null says that the server could not read the id of a request (JSON-RPC 2.0, section 5): it
+        is the answer. The content of any other is not used, since it may belong to another request.
 
         Both may also be for a message of ours that has no answer, such as a notification. That is ruled out once a
         request which was sent after the last of these has ended: servers answer in order, or with ids.
@@ -124,13 +124,14 @@ class DuplexConnection(Connection):
         self._on_fault("answers without an id")
         waiting = self.peer.only_waiting()
         if waiting is None or self._last_sent - self._after_notice + 1 <= (waiting >= self._after_notice):
-            log.info("%s: an answer without an id was dropped: %.200r", server, message.get("error"))
+            # Its words are left out: written with escapes, a secret in them would not be recognised.
+            log.info("%s: an answer without an id was dropped, since it may be for a notification", server)
         elif "id" in message and isinstance(message.get("error"), dict):
             self.peer.fail(waiting, error_of(message))
         else:
             said = (
-                f"{server} sent an answer without an id while this was its only request, and so nothing says "
-                "what it answers. It was not used."
+                f"{server} sent an answer without an id while this was its only request. The aggregator did not use "
+                "it, since it may belong to another request."
             )
             self.peer.fail(waiting, UpstreamBadAnswer(server, said))
         return True
