@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from aggregator.domain.call_record import Status
-from aggregator.domain.reasons import SAID_AT_MOST, Reason, for_operator
+from aggregator.domain.reasons import SAID_KEPT, Reason, for_operator
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.error_text import error_text
 
@@ -289,7 +289,7 @@ class UpstreamError(AggregatorError):
         super().__init__(message)
         self.server = server
         self.message = message
-        self.said = said[:SAID_AT_MOST]
+        self.said = said[:SAID_KEPT]
         self.details = details
         self.meant: ToolRecord | None = None
 

@@ -5,21 +5,26 @@ Law: hosts get our words alone. The text form of a reason omits the server's tex
 
 from typing import Final, Self
 
-# Characters of a server's words that are kept with a reason.
+# Characters of a server's words that are shown with a reason.
 SAID_AT_MOST: Final = 1_000
+# More are kept: half a secret at the end of what is kept is not recognised (`aggregator.redaction.beginning`).
+SAID_KEPT: Final = 2 * SAID_AT_MOST + 1
 # Separates our words from the server's text, for operators.
 LAST_WORDS: Final = "; it last said: "
 
 
 class Reason(str):
-    """Our words why something failed. `said`: the words of the server, for operators alone; empty if there are none."""
+    """Our words why something failed. `said`: the words of the server, for operators alone; empty if there are none.
+
+    Law: `said` may hold secrets. It is longer than what is shown of it, so that no half of a secret is shown.
+    """
 
     __slots__ = ("said",)
     said: str
 
     def __new__(cls, ours: str, said: str = "") -> Self:
         made = super().__new__(cls, ours)
-        made.said = said[:SAID_AT_MOST]
+        made.said = said[:SAID_KEPT]
         return made
 
 

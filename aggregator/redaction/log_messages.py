@@ -4,11 +4,12 @@ import logging
 import re
 from typing import Any, Final
 
+from aggregator.redaction.beginning import beginning
 from aggregator.redaction.redactor import Redactor
 
 _CUTS: Final = re.compile(r"%(?:\(\w+\))?[-#0 +]*\d*\.\d+[ars]")
-# Much longer than anything that is left of it.
-_LOOKED_AT: Final = 16 * 1024
+# The longest cut of a format.
+_LONGEST: Final = 8 * 1024
 
 
 def message_of(record: logging.LogRecord, redact: Redactor) -> str:
@@ -28,7 +29,7 @@ def message_of(record: logging.LogRecord, redact: Redactor) -> str:
 
 def _whole(value: Any, redact: Redactor) -> Any:
     if isinstance(value, bytes | bytearray):
-        value = bytes(value[:_LOOKED_AT]).decode("utf-8", "replace")
+        value = bytes(value[: 2 * _LONGEST + 1]).decode("utf-8", "replace")
     if isinstance(value, str):
-        return redact(value[:_LOOKED_AT])
+        return beginning(value, redact, _LONGEST)
     return redact.value(value) if isinstance(value, dict | list) else value

@@ -14,8 +14,10 @@ from aggregator.config.servers.late import without_late
 from aggregator.config.servers.secrets import secrets_in
 from aggregator.domain.bounds.small import is_small
 from aggregator.domain.errors import URL_REQUIRED, UpstreamError, UpstreamRpcError
+from aggregator.domain.reasons import SAID_AT_MOST
 from aggregator.domain.text.invisible import EXACT, SENT, changed_texts, cleaned
 from aggregator.domain.text.unstorable import storable_value
+from aggregator.redaction.beginning import beginning
 from aggregator.redaction.redactor import Redactor
 
 log = logging.getLogger(__name__)
@@ -119,7 +121,7 @@ class ServerRedaction:
     def redact_error(self, error: UpstreamError | UpstreamRpcError) -> None:
         """Remove secrets from an error for a host: the error of the server, or one of ours that quotes it."""
         if isinstance(error, UpstreamError):
-            error.message, error.said = self(error.message), self(error.said)
+            error.message, error.said = self(error.message), beginning(error.said, self, SAID_AT_MOST)
         else:
             error.message = self.for_host(error.message)
             # The address of a page to visit may contain configured values.

@@ -8,6 +8,8 @@ from aggregator.wire.codec import TooDeep, encode
 
 # Items of a long list in one piece.
 _ITEMS: Final = 64
+# Characters to give to a log line that cuts a value: more than it looks through for secrets.
+_BRIEF: Final = 16 * 1024 + 1
 
 
 def encode_in_pieces(value: Any) -> bytes:
@@ -62,8 +64,11 @@ def _some(items: Any) -> Iterator[bytes]:
         yield from pieces(item)
 
 
-def brief(value: Any, most: int = 500) -> str:
-    """Return at most `most` characters of a peer's value, for display; takes no longer for a large or deep one."""
+def brief(value: Any, most: int = _BRIEF) -> str:
+    """Return at most `most` characters of a peer's value, for display; takes no longer for a large or deep one.
+
+    By default it is long enough for a log line that cuts it (`%.500s`) after secrets were taken out.
+    """
     if isinstance(value, str):
         return value[:most]
     try:

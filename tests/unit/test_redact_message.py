@@ -25,6 +25,15 @@ def test_no_half_of_a_secret_is_shown(message: str, value: Any) -> None:
     assert LogFormatter([SECRET], as_json=False).format(record(message, value)).endswith(told)
 
 
+@pytest.mark.parametrize("message", ["it says %.8000s", "it says %.8000r"])
+@pytest.mark.parametrize("shift", range(0, len(SECRET), 7))
+def test_a_long_value_full_of_secrets_shows_no_half_of_one(message: str, shift: int) -> None:
+    """Proves: D1, D9. What is searched of it may end in the middle of a secret."""
+    told = message_of(record(message, "." * shift + f"{SECRET} " * 3_000), Redactor([SECRET]))
+    assert REDACTED in told
+    assert "corr" not in told
+
+
 def test_what_is_not_cut_is_written_as_ever() -> None:
     """D9: Numbers have a precision too, and what fits stays whole."""
     redact = Redactor([SECRET])

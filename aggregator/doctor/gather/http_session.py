@@ -20,6 +20,7 @@ from aggregator.app.health_page import connection_to
 from aggregator.config.settings import TlsConfig
 from aggregator.doctor.gather.one_session import (
     INITIALIZED,
+    LINE_KEPT,
     MOST_PAGES,
     SessionTools,
     initialize,
@@ -28,7 +29,6 @@ from aggregator.doctor.gather.one_session import (
 )
 
 _LARGEST: Final = 64 * 2**20
-_SAID: Final = 400
 _LISTENING: Final = "0A"
 # Processes whose open files are searched for a socket.
 _MOST_PROCESSES: Final = 20_000
@@ -197,4 +197,4 @@ def _sentence(body: bytes) -> str:
     error = told.get("error") if isinstance(told, dict) else None
     text = error.get("message") if isinstance(error, dict) else error
     plain = str(text) if text is not None else ""
-    return "".join(c if c.isprintable() else " " for c in plain)[:_SAID]
+    return "".join(c if c.isprintable() else " " for c in plain[:LINE_KEPT])

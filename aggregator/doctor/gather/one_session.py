@@ -26,7 +26,9 @@ _SERVER: Final = "server."
 _ROOT: Final = "aggregator."
 _MOST_SERVERS: Final = 2_000
 _WORDS: Final = 6
-_LONGEST: Final = 400
+# Characters of a line to show; more are kept, so that half a secret is never shown (`beginning`).
+LINE_SHOWN: Final = 400
+LINE_KEPT: Final = 2 * LINE_SHOWN + 1
 _UP: Final = "ready"
 _DOWN: Final = frozenset({"unavailable", "reconnecting", "disabled"})
 
@@ -66,9 +68,9 @@ class ToldStates:
         logger = logger.removeprefix(_ROOT)
         if logger.startswith(_SERVER):
             if (told := self._of(logger.removeprefix(_SERVER))) is not None:
-                told.words.append(message[:_LONGEST])
+                told.words.append(message[:LINE_KEPT])
         elif (found := _STATE.fullmatch(message)) is not None and (told := self._of(found[1])) is not None:
-            told.state, told.reason = found[2], (found[3] or "")[:_LONGEST]
+            told.state, told.reason = found[2], (found[3] or "")[:LINE_KEPT]
 
     def settled(self, servers: Collection[str]) -> bool:
         """Return whether the state of each of these servers is known: it came up, or it failed to."""

@@ -16,11 +16,12 @@ from aggregator.doctor.checks.model_view import ToolsSeen, ToolsThere, of_seen
 from aggregator.doctor.finding import CheckFinding
 from aggregator.doctor.gather.host_files import HostStart, start_environment
 from aggregator.doctor.gather.http_session import http_session
-from aggregator.doctor.gather.one_session import LoggedServer, SessionTools
+from aggregator.doctor.gather.one_session import LINE_SHOWN, LoggedServer, SessionTools
 from aggregator.doctor.gather.stdio_session import stdio_session
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.hosts.every_host import limits_of
 from aggregator.hosts.model import HostProgram, Machine
+from aggregator.redaction.beginning import beginning
 from aggregator.redaction.redactor import Redactor
 
 # Starts that are tried, and those that run at once: each starts every server.
@@ -161,9 +162,11 @@ def _secrets(start: HostStart) -> set[str]:
 
 
 def _redacted(seen: SessionTools, redactor: Redactor) -> SessionTools:
-    words: Sequence[str] = tuple(redactor(word) for word in seen.words)
+    def shown(text: str) -> str:
+        return beginning(text, redactor, LINE_SHOWN)
+
+    words: Sequence[str] = tuple(map(shown, seen.words))
     told = {
-        id: LoggedServer(one.state, redactor(one.reason), deque(redactor(word) for word in one.words))
-        for id, one in seen.told.items()
+        id: LoggedServer(one.state, shown(one.reason), deque(map(shown, one.words))) for id, one in seen.told.items()
     }
-    return replace(seen, words=words, said=redactor(seen.said), told=told)
+    return replace(seen, words=words, said=shown(seen.said), told=told)

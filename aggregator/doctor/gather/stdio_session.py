@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from aggregator.doctor.gather.one_session import (
     INITIALIZED,
+    LINE_KEPT,
     MOST_PAGES,
     SessionTools,
     ToldStates,
@@ -27,7 +28,6 @@ from aggregator.system.start_piped import start_piped
 
 _LONGEST_LINE: Final = 64 * 2**20
 _LINES_KEPT: Final = 20
-_LINE_SHOWN: Final = 400
 # Seconds from the end of stdin to SIGTERM, and from that to SIGKILL.
 _GRACE: Final = 3.0
 
@@ -155,7 +155,7 @@ async def _read_words(
             return
         text = "".join(c if c.isprintable() else " " for c in line.decode("utf-8", "replace")).strip()
         if text:
-            words.append(text[:_LINE_SHOWN])
+            words.append(text[:LINE_KEPT])
             told.take(text)
             news.set()
 

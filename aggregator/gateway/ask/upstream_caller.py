@@ -129,7 +129,7 @@ class RequestCaller:
         channel, level = self.channel, rank(params.get("level"))
         wanted = rank(self.level or (None if self.modern else DEFAULT))
         if channel is None or level is None or wanted is None or level < wanted:
-            log.debug("%s says: %s", server, brief(params.get("data")))
+            log.debug("%s says: %.500s", server, brief(params.get("data")))
         else:
             pass_on = partial(self._pass_on, _signed(server, params))
             self.questions.say(pass_on)

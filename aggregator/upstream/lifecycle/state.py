@@ -9,7 +9,7 @@ from typing import Final
 
 from aggregator.config.durations import format_duration
 from aggregator.domain.errors import UpstreamUnavailable
-from aggregator.domain.reasons import said_in
+from aggregator.domain.reasons import SAID_AT_MOST, said_in
 from aggregator.redaction.beginning import RedactText, beginning
 from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.lifecycle.states import LISTED, LISTED_IF_KNOWN, Event, State, StateAndReason, next_state
@@ -142,7 +142,7 @@ class UpstreamState:
 
     def _said(self, reason: str) -> str:
         """Return the words of the server that came with a reason, without secrets."""
-        return beginning(said_in(reason), self._redact, _REASON_LIMIT)
+        return beginning(said_in(reason), self._redact, SAID_AT_MOST)
 
     def _log(self, now: float) -> None:
         state, why = self.state, self.current.text_for_operator(now)

@@ -7,12 +7,17 @@ from math import ceil
 from typing import Final
 
 from aggregator.domain.bounds.token_bucket import TokenBucket
+from aggregator.domain.reasons import SAID_KEPT
 from aggregator.upstream.stderr_tail import StderrTail
 
 LINES_KEPT: Final = 20
 # Lines that are logged a minute, also in one burst; the rest is counted.
 LINES_PER_MINUTE: Final = 600
+# Characters of a line that are logged.
 LINE_LIMIT: Final = 8192
+# More are read: half a secret at the end of what was read is not recognised (`aggregator.redaction.beginning`).
+_LINE_READ: Final = 2 * LINE_LIMIT + 1
+_BYTES_READ: Final = 4 * _LINE_READ
 # Bytes of one line of the rate: a longer line counts as several.
 _LINE: Final = 1024
 # Bytes a second that are read; a child that writes more has to wait.
@@ -43,8 +48,8 @@ class StderrLog:
     def take(self, data: bytes) -> float:
         """Take the next bytes; return the seconds for which reading should pause."""
         *lines, unfinished = (self._unfinished + data).split(b"\n")
-        # Of a line that has not ended only the last part is kept.
-        self._unfinished = unfinished[-LINE_LIMIT:]
+        # The rest of a long line is dropped.
+        self._unfinished = unfinished[:_BYTES_READ]
         now = self._loop.time()
         for line in lines:
             self._line(line, now)
@@ -58,13 +63,13 @@ class StderrLog:
         self._log_dropped()
 
     def _line(self, line: bytes, now: float) -> None:
-        text = line[:LINE_LIMIT].decode("utf-8", "replace").rstrip()
+        text = line[:_BYTES_READ].decode("utf-8", "replace")[:_LINE_READ].rstrip()
         if not text:
             return
-        self.tail.append(text)
+        self.tail.append(text[:SAID_KEPT])
         self._words.add(text)
-        if self._lines.allows(min(ceil(len(text) / _LINE), LINES_PER_MINUTE), now):
-            self._log.info("%s", text)
+        if self._lines.allows(min(ceil(min(len(text), LINE_LIMIT) / _LINE), LINES_PER_MINUTE), now):
+            self._log.info(f"%.{LINE_LIMIT}s", text)
             return
         self._dropped += 1
         if self._dropped_timer is None:

@@ -254,7 +254,7 @@ class BackChannel:
             if caller is not None:
                 caller.on_log(self._server, self.redaction.for_host(params))
             elif self._lines.allows(1, asyncio.get_running_loop().time()):
-                log.info("%s says: %s", self._server, brief(params.get("data")))
+                log.info("%s says: %.500s", self._server, brief(params.get("data")))
         elif method == _COMPLETED:
             page = params.get("elicitationId")
             caller = self._pages.pop(page) if isinstance(page, str) else None

@@ -108,6 +108,8 @@ class Connector:
                     if not isinstance(error, UpstreamUnavailable):
                         self._worked = None
                     raise
+                if isinstance(error, UpstreamError):
+                    self._redaction.redact_error(error)
                 log.info("%s: %s; trying %s, %s", self._config.id, operator_text(error), *combinations[number])
             else:
                 # A modern server is probed again next time, in case it has been replaced by an older one.

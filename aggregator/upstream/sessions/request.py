@@ -20,7 +20,8 @@ from aggregator.domain.errors import (
     UpstreamUnavailable,
 )
 from aggregator.domain.log_levels import DEFAULT, LEVELS, rank
-from aggregator.domain.reasons import said_in
+from aggregator.domain.reasons import SAID_AT_MOST, said_in
+from aggregator.redaction.beginning import beginning
 from aggregator.upstream.caller import Caller, RunningCall
 from aggregator.upstream.connection import JsonRpcRequest, SessionExpired
 from aggregator.upstream.current_config import CurrentConfig
@@ -173,7 +174,7 @@ class RequestSender:
                 server.id,
                 f"The connection to {server.id} ended during the call ({redaction(str(error))}); "
                 "whether it took effect is unknown.",
-                said=redaction(said_in(error.reason)),
+                said=beginning(said_in(error.reason), redaction, SAID_AT_MOST),
             ) from error
         except SessionExpired:
             raise UpstreamUnavailable(server.id, f"{server.id} keeps forgetting its session.") from None
