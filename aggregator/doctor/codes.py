@@ -139,7 +139,7 @@ CODES: Final[Mapping[str, CodeMeaning]] = {
     "database_url": _code("error", "the address of the database cannot be used"),
     "database_folder": _code("error", "the folder of the database is missing and cannot be created"),
     "database_read_only": _code("error", "the database, or its folder, cannot be written"),
-    "database_damaged": _code("error", "the database is damaged"),
+    "database_damaged": _code("error", "the database is damaged, or tables are missing"),
     "database_set_aside": _code("warning", "a damaged database was set aside: its keys are lost"),
     "database_locked": _code("warning", "another program has locked the database"),
     "database_too_new": _code("error", "a newer version of the aggregator has changed the database"),

@@ -40,7 +40,8 @@ from aggregator.doctor.gather.host_servers import INTERPRETER, of_servers_there,
 from aggregator.doctor.gather.http_session import http_session, listens, owner_of
 from aggregator.doctor.gather.machine import needs_node, read_certificate, read_machine, read_modes, read_programs
 from aggregator.doctor.gather.sessions import HostSession, as_data, default_session, host_sessions, of_session
-from aggregator.doctor.gather.storage import StorageRead, ask_server, read_storage
+from aggregator.doctor.gather.storage import count_calls, read_storage
+from aggregator.doctor.gather.stored import StoredRows
 from aggregator.doctor.gather.trial import Shown, TrialResult, not_shown, try_servers, untried
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.text.error_text import error_text
@@ -103,15 +104,15 @@ class _Doctor:
         agent = self._agent(hosts)
         for host in hosts.hosts:
             self._findings += of_host(host, config.path, wanted.agent)
-        storage = await self._storage(config)
+        stored, calls = await self._storage(config)
         await self._accounts(config)
         gateway = self._gateway(http, config)
         trial, _, _ = await asyncio.gather(
-            self._trial(config, agent, storage.calls),
+            self._trial(config, agent, calls),
             self._bounded("the gateway", gateway, _GATEWAY),
             self._machine(config),
         )
-        hosts = self._with_agents_of_keys(hosts, storage)
+        hosts = self._with_agents_of_keys(hosts, stored)
         sessions = await self._sessions(config, hosts, agent, trial) if wanted.connect else []
         there = trial.there
         for session in sessions:
@@ -121,9 +122,9 @@ class _Doctor:
                     of_servers_there, session, loaded, trial.servers, wanted.machine
                 )
         await self._of_variables(config, hosts)
-        self._of_trial(trial, agent, hosts, sessions, storage)
+        self._of_trial(trial, agent, hosts, sessions, stored)
         if loaded is not None and not loaded.fatal:
-            self._of_loaded(loaded, trial, storage)
+            self._of_loaded(loaded, trial, stored)
             if loaded.tls is not None:
                 certificate = asyncio.to_thread(read_certificate, loaded.tls)
                 read = await self._bounded("the certificate", certificate, _DISK)
@@ -152,9 +153,9 @@ class _Doctor:
         started = [start.agent for start in hosts.starts if start.url is None]
         return started[0] if started else self._wanted.environ.get("AGGREGATOR_AGENT") or "local"
 
-    def _with_agents_of_keys(self, hosts: HostsFound, storage: StorageRead) -> HostsFound:
+    def _with_agents_of_keys(self, hosts: HostsFound, stored: StoredRows) -> HostsFound:
         """Return the starts over HTTP with the agents that their keys stand for."""
-        agents = {str(key["key_id"]): str(key["agent_id"]) for key in storage.keys}
+        agents = {str(key["key_id"]): str(key["agent_id"]) for key in stored.keys}
         starts, wanted = [], self._wanted.agent
         for start in hosts.starts:
             agent = agents.get(start.key_id) if start.key_id is not None else None
@@ -163,30 +164,31 @@ class _Doctor:
                 self._findings += of_other_agent(start.host.title, str(agent), wanted, str(start.place))
         return HostsFound(hosts.hosts, starts)
 
-    async def _storage(self, config: ConfigRead) -> StorageRead:
-        nothing = StorageRead.nothing()
+    async def _storage(self, config: ConfigRead) -> tuple[StoredRows, Mapping[str, int]]:
+        """Return the rows of the database, and the calls of the last 30 days by server, empty if unknown."""
         url = config.storage
         if url is None or (config.loaded is None and config.path is not None):
-            return nothing
+            return StoredRows(), {}
         entries = {one.id: one.entry for one in config.loaded.config.servers} if config.loaded is not None else {}
-        read = await self._bounded("the database", asyncio.to_thread(read_storage, url, time.time(), entries), _DISK)
+        read = await self._bounded("the database", read_storage(url, entries), _DISK)
         if read is None:
-            return nothing
-        facts = read.facts
-        if facts.path is None and facts.fault is None:
-            facts = await self._bounded("the database", ask_server(url), _DISK) or facts
-        self._findings += of_storage(facts, audited=config.loaded is None or config.loaded.config.audit.enabled)
+            return StoredRows(), {}
+        rows = read.rows
+        self._findings += of_storage(read.facts, audited=config.loaded is None or config.loaded.config.audit.enabled)
         audit = config.loaded.config.audit if config.loaded is not None else None
         if audit is not None and audit.enabled:
             key = ChainKey(audit.chain_key).id if audit.chain_key is not None else None
-            self._findings += of_chain(read.chained, key)
+            self._findings += of_chain(rows.chained, key)
         if config.loaded is not None:
             servers = config.loaded.config.servers
             ids = {server.id for server in servers}
-            self._findings += of_held(read.held, ids, read.grows)
-            self._findings += of_asking(read.asking, servers)
-            self._findings += of_reports(read.reports, ids)
-        return read
+            self._findings += of_held(rows.held, ids, rows.grows)
+            self._findings += of_asking(rows.asking, servers)
+            self._findings += of_reports(rows.reports, ids)
+        if not read.has_rows:
+            return rows, {}
+        # Apart, since the audit may be large.
+        return rows, await self._bounded("unused servers", count_calls(url, time.time()), _DISK) or {}
 
     async def _accounts(self, config: ConfigRead) -> None:
         """Look at the accounts before the servers are tried, which may make a key."""
@@ -210,7 +212,7 @@ class _Doctor:
         return result if result is not None else await asyncio.to_thread(untried, loaded, calls)
 
     def _of_trial(
-        self, trial: TrialResult, agent: str, hosts: HostsFound, sessions: list[HostSession], storage: StorageRead
+        self, trial: TrialResult, agent: str, hosts: HostsFound, sessions: list[HostSession], stored: StoredRows
     ) -> None:
         self._findings += of_servers(trial.servers)
         self._findings += of_renamed(trial.renamed)
@@ -222,7 +224,7 @@ class _Doctor:
         for agent_of_host in {start.agent: start.place for start in hosts.starts if start.url is None}.items():
             if agent_of_host[0] != agent:
                 self._findings += of_agent(trial.policies, *agent_of_host)
-        self._findings += of_keys(storage.keys, trial.policies.agents, time.time())
+        self._findings += of_keys(stored.keys, trial.policies.agents, time.time())
 
     async def _of_variables(self, config: ConfigRead, hosts: HostsFound) -> None:
         """Find the servers that lack a variable, or a folder of PATH, when a host starts the program."""
@@ -238,9 +240,9 @@ class _Doctor:
             programs = await asyncio.to_thread(read_programs, loaded, env, machine.home)
             self._findings += of_programs(programs, one.title, one.id)
 
-    def _of_loaded(self, loaded: Loaded, trial: TrialResult, storage: StorageRead) -> None:
+    def _of_loaded(self, loaded: Loaded, trial: TrialResult, stored: StoredRows) -> None:
         agents = trial.policies.agents if trial.policies is not None else None
-        keys = any(key["revoked"] is None for key in storage.keys)
+        keys = any(key["revoked"] is None for key in stored.keys)
         self._findings += of_exposure(loaded.config, has_policies=agents is not None, has_keys=keys)
         if self._wanted.url is not None:
             own, host = OwnAddress(loaded.config.http), urlsplit(self._wanted.url).netloc.rpartition("@")[2]

@@ -1,7 +1,6 @@
 """Two hosts at once, with the same ids and tokens: nothing crosses, and what cannot be told apart is refused."""
 
 import sqlite3
-import time
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
 from typing import Final
@@ -390,7 +389,7 @@ async def test_that_a_server_asks_is_kept(
             return [server for (server,) in connection.execute(query)]
 
     await until(lambda: kept() == ["one"], "it is kept")
-    assert read_storage(storage, time.time()).asking == {"one"}, "the doctor is told"
+    assert (await read_storage(storage)).rows.asking == {"one"}, "the doctor is told"
     again = KeepingHarness(background, path, storage=storage)
     assert (again.app.upstreams["one"].own_connections, again.app.upstreams["two"].own_connections) == (0, None)
     async with (

@@ -36,7 +36,7 @@ async def _fill(url: str) -> None:
 
 def test_the_doctor_counts_them_by_server(storage: str) -> None:
     """D7: tools, not agents; those of servers that are not configured any more are not counted."""
-    reports = read_storage(storage, 0.0).reports
+    reports = asyncio.run(read_storage(storage)).rows.reports
     assert reports == {"mart": ReportCounts(1, 1), "shop": ReportCounts(2, 4)}
     (finding,) = of_reports(reports, {"shop", "other"})
     assert finding.message == "Agents reported 2 tools of shop as broken (4 times)."

@@ -131,6 +131,9 @@ def _faulty(facts: StorageFacts) -> CheckFinding:
         parent = quote(str(path.parent)) if path is not None else ""
         fix = f"Run `chmod u+rwx {parent}; chmod u+rw {shown}`."
         return found("database_read_only", f"The database {path} or its folder cannot be written.", fix, path)
+    if facts.fault == "damaged" and path is None:
+        fix = "Restore a backup (`aggregator restore`) into an empty database, and name it in `storage`."
+        return found("database_damaged", f"The tables on the database server cannot be read: {facts.said}", fix, path)
     if facts.fault == "damaged":
         fix = f"Put a copy back; or run `mv {shown} {shown}.old`, and make keys again."
         return found("database_damaged", f"The database {path} is damaged: {facts.said}", fix, path)

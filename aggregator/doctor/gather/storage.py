@@ -1,6 +1,6 @@
 """The database, looked at without a change: SQLite files are opened for reading alone.
 
-Rule: these functions wait for the disk: call them in a thread.
+Rule: the functions that are not asynchronous wait for the disk: call them in a thread.
 """
 
 import asyncio
@@ -8,27 +8,28 @@ import os
 import shutil
 import sqlite3
 import sys
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
+
 from aggregator.doctor.checks.storage import DatabaseFault, StorageFacts
+from aggregator.doctor.gather.stored import Rows, StoredRows, stored_calls, stored_rows
 from aggregator.domain.text.error_text import error_text
+from aggregator.storage.engine.async_engine import AsyncConnection
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.engine.files import set_aside_before, unwritable
 from aggregator.storage.engine.stamp import refuse_unusable
 from aggregator.storage.errors import DriverMissing, StorageError, StorageReadOnly, StorageRefused
 from aggregator.storage.locate import full_url, sqlite_path
-from aggregator.storage.records import ADDED_LATER, ASKS
 from aggregator.storage.tables import FIRST_REVISION, REVISION
-from aggregator.tool_reports.doctor import ReportCounts
 
 _PATIENCE: Final = 2.0
-_MONTH: Final = 30 * 86_400.0
-_KEYS: Final = "SELECT key_id, agent_id, expires, revoked, last_used FROM api_keys ORDER BY created"
 _STAMP: Final = "SELECT version_num FROM alembic_version"
 _SERVER: Final = (
     "SELECT to_regclass('alembic_version') IS NOT NULL, "
@@ -40,53 +41,49 @@ _FAULTS: Final[Mapping[type[StorageError], DatabaseFault]] = {
     DriverMissing: "driver",
     StorageReadOnly: "read_only",
 }
-_HEAD: Final = "SELECT key_id FROM audit_heads WHERE chain = 0"
-_HELD: Final = (
-    "SELECT server, kind, name, entry, classes FROM pinned_items WHERE held = 1 ORDER BY server, kind, name LIMIT 1000"
-)
-# Of the last entry of each server in a configuration.
-_ASKING: Final = (
-    "SELECT s.id FROM (SELECT id, fingerprint, max(connected) FROM mcp_servers GROUP BY id) AS s "
-    "JOIN mcp_item_lists AS i ON i.server = s.id AND i.fingerprint = s.fingerprint WHERE i.kind = ? LIMIT 1000"
-)
-_REPORTS: Final = "SELECT server, count(DISTINCT tool), sum(times) FROM tool_reports GROUP BY server ORDER BY server"
 _NO_ENTRIES: Final[Mapping[str, str]] = {}
-_OLDEST: Final = "SELECT min(started) FROM mcp_tool_call_log"
-_CALLS: Final = "SELECT server_id, count(*) FROM mcp_tool_call_log WHERE started > ? GROUP BY server_id"
 
 
 @dataclass(frozen=True, slots=True)
 class StorageRead:
-    """The content of the database: the facts, the keys without their hashes, and the calls of the last 30 days by
-    server, which are empty unless the audit is older than that. `chained` names the key that the audit
-    log was begun with. `held` are the names of held definitions by server; servers of
-    `grows` added some while they were connected. `asking` are the servers that have asked hosts during calls,
-    `reports` the tools that agents reported, by server.
-    """
+    """The facts about the database, and its rows; `has_rows` unless it cannot be used, or has other tables."""
 
     facts: StorageFacts
-    keys: tuple[Mapping[str, object], ...] = ()
-    calls: Mapping[str, int] = field(default_factory=dict)
-    chained: str | None = None
-    held: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    grows: frozenset[str] = frozenset()
-    asking: frozenset[str] = frozenset()
-    reports: Mapping[str, ReportCounts] = field(default_factory=dict)
+    rows: StoredRows = field(default_factory=StoredRows)
 
-    @classmethod
-    def nothing(cls) -> "StorageRead":
-        """Return the result without a database."""
-        return cls(StorageFacts(None))
+    @property
+    def has_rows(self) -> bool:
+        """Return whether the database has the tables of this version."""
+        return self.facts.fault is None and self.facts.stamp == REVISION
 
 
-def read_storage(url: str, now: float, entries: Mapping[str, str] = _NO_ENTRIES) -> StorageRead:
-    """Return the content of the database at a URL and its problems; a database server is not asked here."""
+async def read_storage(url: str, entries: Mapping[str, str] = _NO_ENTRIES) -> StorageRead:
+    """Return the rows of the database at a URL, and its problems; nothing is changed there.
+
+    entries: the key of each configured server's entry, by the server's id.
+    """
     try:
         path = sqlite_path(full_url(url))
     except StorageError as error:
         return StorageRead(StorageFacts(None, fault="url", said=str(error)))
-    if path is None:
-        return StorageRead(StorageFacts(None, newest=REVISION))
+    return await (asyncio.to_thread(_read_file, path, entries) if path is not None else _read_server(url, entries))
+
+
+async def count_calls(url: str, now: float) -> dict[str, int]:
+    """Return the calls of the last 30 days by server, of a database that `read_storage` could read; nothing if the
+    audit is younger, or cannot be read.
+    """
+    path = sqlite_path(full_url(url))
+    try:
+        if path is not None:
+            return await asyncio.to_thread(_count_in_file, path, now)
+        async with _at_server(url) as connection:
+            return await connection.run_sync(lambda reading: stored_calls(_rows_of(reading), now))
+    except (sqlite3.Error, StorageError, DBAPIError):
+        return {}
+
+
+def _read_file(path: Path, entries: Mapping[str, str]) -> StorageRead:
     there = next((one for one in (path.parent, *path.parents) if one.exists()), path.parent)
     free, mode = _free(there), _mode(path)
     common: dict[str, Any] = {"free": free, "mode": mode, "newest": REVISION}
@@ -95,29 +92,43 @@ def read_storage(url: str, now: float, entries: Mapping[str, str] = _NO_ENTRIES)
         return StorageRead(StorageFacts(path, path.exists(), *fault, **common))
     if not path.exists():
         return StorageRead(StorageFacts(path, **common))
-    return _opened(path, common, now, entries)
+    return _opened(path, common, entries)
 
 
-async def ask_server(url: str) -> StorageFacts:
-    """Return the problems of a database server; nothing is changed there."""
-    engine = None
+async def _read_server(url: str, entries: Mapping[str, str]) -> StorageRead:
     try:
-        engine = Engine(full_url(url), None)
-        async with engine.read() as connection:
+        async with _at_server(url) as connection:
             made, may_make = tuple[Any, ...]((await connection.exec_driver_sql(_SERVER)).one())
             stamp = (await connection.exec_driver_sql(_STAMP)).scalar() if made else None
-        if fault_of_stamp := _stamp_fault(stamp):
-            return StorageFacts(None, fault=fault_of_stamp, stamp=str(stamp), newest=REVISION)
-        if stamp != REVISION and not may_make:
-            return StorageFacts(None, fault="read_only", said=_NO_TABLES)
-        return StorageFacts(None, stamp=stamp, newest=REVISION)
+            if fault_of_stamp := _stamp_fault(stamp):
+                return StorageRead(StorageFacts(None, fault=fault_of_stamp, stamp=str(stamp), newest=REVISION))
+            facts = StorageFacts(None, stamp=stamp, newest=REVISION)
+            if stamp == REVISION:
+                rows = await connection.run_sync(lambda reading: stored_rows(_rows_of(reading), entries))
+                return StorageRead(facts, rows)
+            return StorageRead(facts if may_make else StorageFacts(None, fault="read_only", said=_NO_TABLES))
     except StorageError as error:
         named = (name for kind, name in _FAULTS.items() if isinstance(error, kind))
-        fault: DatabaseFault = next(named, "unreachable")
-        return StorageFacts(None, fault=fault, said=str(error))
+        return StorageRead(StorageFacts(None, fault=next(named, "unreachable"), said=str(error)))
+    except DBAPIError as error:
+        # In the words of the driver: SQLAlchemy puts its own around them.
+        said = error_text((error.orig and error.orig.__cause__) or error).splitlines()[0]
+        return StorageRead(StorageFacts(None, fault="damaged", said=f"{said}."))
+
+
+@asynccontextmanager
+async def _at_server(url: str) -> AsyncIterator[AsyncConnection]:
+    """Give a consistent view of a database server.
+
+    Raises:
+        StorageError: it cannot be used, or fails.
+    """
+    engine = Engine(full_url(url), None)
+    try:
+        async with engine.read() as connection:
+            yield connection
     finally:
-        if engine is not None:
-            await engine.close()
+        await engine.close()
 
 
 async def storage_fault(url: str) -> str | None:
@@ -150,7 +161,7 @@ def _file_fault(path: Path, there: Path) -> tuple[DatabaseFault, str] | None:
     return None
 
 
-def _opened(path: Path, common: Mapping[str, Any], now: float, entries: Mapping[str, str]) -> StorageRead:
+def _opened(path: Path, common: Mapping[str, Any], entries: Mapping[str, str]) -> StorageRead:
     try:
         aside = set_aside_before(path)
     except OSError:
@@ -167,14 +178,24 @@ def _opened(path: Path, common: Mapping[str, Any], now: float, entries: Mapping[
                 return StorageRead(StorageFacts(path, True, fault_of_stamp, stamp=str(stamp), aside=aside, **common))
             if stamp != REVISION:
                 return StorageRead(facts)
-            read = _keys(connection), _calls(connection, now), _one(connection, _HEAD), *_held(connection, entries)
-            asking = frozenset(id for (id,) in connection.execute(_ASKING, (ASKS,)))
-            reports = {server: ReportCounts(*counts) for server, *counts in connection.execute(_REPORTS)}
-            return StorageRead(facts, *read, asking, reports)
+            return StorageRead(facts, stored_rows(_rows_in(connection), entries))
     except sqlite3.Error as error:
         said = error_text(error)
         fault: DatabaseFault = "locked" if "locked" in said or "busy" in said else "damaged"
         return StorageRead(StorageFacts(path, True, fault, f"{said}.", aside=aside, **common))
+
+
+def _count_in_file(path: Path, now: float) -> dict[str, int]:
+    with closing(_connected(path)) as connection:
+        return stored_calls(_rows_in(connection), now)
+
+
+def _rows_in(connection: sqlite3.Connection) -> Rows:
+    return connection.execute
+
+
+def _rows_of(connection: Connection) -> Rows:
+    return lambda query, values: connection.execute(text(query), values)
 
 
 def _stamp_of(path: Path) -> str | None:
@@ -197,35 +218,6 @@ def _stamp_fault(stamp: object) -> DatabaseFault | None:
     if stamp is None:
         return None
     return "too_new" if str(stamp) > REVISION else "too_old" if str(stamp) < FIRST_REVISION else None
-
-
-def _keys(connection: sqlite3.Connection) -> tuple[Mapping[str, object], ...]:
-    names = ("key_id", "agent_id", "expires", "revoked", "last_used")
-    return tuple(dict(zip(names, row, strict=True)) for row in connection.execute(_KEYS))
-
-
-def _held(
-    connection: sqlite3.Connection, entries: Mapping[str, str]
-) -> tuple[dict[str, tuple[str, ...]], frozenset[str]]:
-    """Return the names of held definitions by server, and the servers that added some while they were connected."""
-    found: dict[str, tuple[str, ...]] = {}
-    grows: set[str] = set()
-    for server, kind, name, entry, classes in connection.execute(_HELD):
-        # Rows of other configurations are not this one's to approve; those without an entry go to it.
-        if not entry or entries.get(server, entry) == entry:
-            found[server] = (*found.get(server, ()), name or kind)
-            if ADDED_LATER in str(classes or "").split(","):
-                grows.add(server)
-    return found, frozenset(grows)
-
-
-def _calls(connection: sqlite3.Connection, now: float) -> dict[str, int]:
-    """Return the calls of the last 30 days by server; nothing if the audit is younger than that."""
-    oldest = _one(connection, _OLDEST)
-    if oldest is None or now - float(oldest) < _MONTH:
-        return {}
-    found = {str(server): int(count) for server, count in connection.execute(_CALLS, (now - _MONTH,))}
-    return found or {"": 0}
 
 
 def _one(connection: sqlite3.Connection, query: str) -> Any:
