@@ -60,6 +60,12 @@ class PinReader:
         self._version = None
         self._generation += 1
 
+    def take_baseline(self, server: str, kind: str, rows: list[PinRow]) -> None:
+        """Take the rows of a server, without definitions, as they are after a baseline of this kind was written."""
+        self.rows[server] = rows
+        self.with_texts.discard(server)
+        self.taken = {**self.taken, server: self.taken.get(server, frozenset()) | {kind}}
+
     async def read_file(self) -> bool:
         """Read all rows straight from the file of the database, without loading it; return whether it could be read."""
         if self._path is None:

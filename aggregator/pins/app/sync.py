@@ -464,11 +464,12 @@ class PinSync:
                 if not judged.provisional:
                     # A list is written for the entry that it was judged for, even if its server gets another meanwhile.
                     own = pins.fixed() if pins is not None else None
-                    whole, later = (
-                        is_whole(self._upstreams[server], judged.kind),
-                        (server, judged.kind) in self._read_again,
-                    )
-                    await write_list(own, judged, self._news, self._noted, is_whole=whole, later=later)
+                    whole = is_whole(self._upstreams[server], judged.kind)
+                    later = (server, judged.kind) in self._read_again
+                    rows = await write_list(own, judged, self._news, self._noted, is_whole=whole, later=later)
+                    if rows is not None and server not in self._others:
+                        # They count even if the database is away before they can be read.
+                        self._reader.take_baseline(server, judged.baseline_kind, rows)
             except StorageError:
                 raise
             except Exception as error:

@@ -13,13 +13,14 @@ from aggregator.pins.app.news import PinNews
 from aggregator.pins.app.noted import NotedLists
 from aggregator.pins.decide.definition import pinned_item
 from aggregator.pins.decide.values import PinKind, PinnedItem
-from aggregator.pins.gateway.state import JudgedList, part_of
+from aggregator.pins.gateway.state import JudgedList
 from aggregator.upstream.list_kinds import LIST_METHODS, Kind
 from aggregator.upstream.upstream import Upstream
 
 if TYPE_CHECKING:
     from aggregator.pins.storage import Pins
     from aggregator.storage.opening import Database
+    from aggregator.storage.records import PinRow
 
 # The lists that are kept and pinned.
 _Compared = Literal["tool", "prompt", "template"]
@@ -42,8 +43,10 @@ class PinDatabase(Protocol):
 
 async def write_list(
     pins: "Pins | None", judged: JudgedList, news: PinNews, lists: NotedLists, *, is_whole: bool, later: bool = False
-) -> None:
+) -> "list[PinRow] | None":
     """Write the pins and sightings of one list, and report the news that no process reported before.
+
+    Returns the rows of the server, without definitions, if a baseline was written, else None.
 
     lists: what was written of earlier lists, to which this one is added.
     is_whole: the server answered with the complete list, so that a missing item is gone. later: it was read before
@@ -53,11 +56,10 @@ async def write_list(
         StorageError: the database failed.
     """
     now, server = time.time(), judged.server
+    rows: list[PinRow] | None = None
     if judged.baseline is not None and pins is not None:
         items = [text_of(item, judged.flagged.get(item.name, ())) for item in judged.baseline]
-        rows = await pins.take_baseline(
-            server, items, BY_FIRST_SIGHT, now, [part_of(judged.kind) if judged.part else judged.kind]
-        )
+        rows = await pins.take_baseline(server, items, BY_FIRST_SIGHT, now, [judged.baseline_kind])
         ours = [row for row in rows if row.kind == judged.kind and row.approved == now]
         news.baseline(judged, len(ours), await pins.before(server) if ours else 0)
     if judged.adopting and pins is not None:
@@ -65,11 +67,12 @@ async def write_list(
     noted = seen_of(judged if is_whole else replace(judged, removed=(), forgotten=()), later=later)
     if pins is None:
         news.changed(judged, noted)
-        return
+        return None
     if noted:
         said, read_at = lists.said(judged, noted), lists.read_at(judged)
         news.changed(judged, await pins.note_seen(server, noted, now, read_at=read_at, said=said))
         lists.keep(judged, noted)
+    return rows
 
 
 async def _adopt(pins: "Pins", judged: JudgedList, news: PinNews, now: float) -> None:

@@ -170,6 +170,11 @@ class JudgedList:
     forgotten: tuple[str, ...] = ()
 
     @property
+    def baseline_kind(self) -> str:
+        """The name of its baseline."""
+        return part_of(self.kind) if self.part else self.kind
+
+    @property
     def has_news(self) -> bool:
         """True if there is something to write, or to read first."""
         news = (self.baseline is not None, self.changes, self.removed, self.same, self.adopting, self.provisional)
