@@ -44,6 +44,7 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.cli", "aggregator.cli.workers"): "only for this command, without the gateway: 60 MiB",
     ("aggregator.cli.workers", "aggregator.cli.serve"): "only where there is one worker: 60 MiB of a supervisor",
     ("aggregator.workers.worker", "ctypes"): "5 ms, 1 MiB; only in a worker",
+    ("aggregator.storage.engine.change_mark", "ctypes"): "5 ms, 1 MiB; only with flow rules, and not in every Python",
     ("aggregator.cli", "aggregator.cli.stdio"): "only for this command, and without typer: 30 ms",
     ("aggregator.cli.commands", "aggregator.domain.errors"): "5 ms; only when a command fails",
     ("aggregator.cli.runtime.progress", "aggregator.cli.runtime.progress_table"): "rich, 40 ms; only at a terminal",

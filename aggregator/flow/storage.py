@@ -8,7 +8,6 @@ import json
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from math import isfinite
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from sqlalchemy import bindparam, case, delete, select
@@ -69,7 +68,7 @@ class FlowLabels:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self.mark = ChangeMark(None if engine.path is None else Path(f"{engine.path}.flow"))
+        self.mark = ChangeMark(engine.path, "flow")
 
     async def read(self, scopes: Collection[str], *, now: float) -> dict[str, list[FlowRow]]:
         """Return the labels of these scopes that count at `now`; a bounded number of scopes.

@@ -292,7 +292,7 @@ class MemoryLabels:
         self.reads: list[float] = []
         self.while_read: list[FlowClear] = []
         self.states: FlowStates | None = None
-        self.mark = ChangeMark(None)
+        self.mark = ChangeMark(None, "flow")
 
     async def flow_labels(self) -> Any:
         if self.away:

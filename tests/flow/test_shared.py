@@ -4,7 +4,7 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -119,7 +119,7 @@ async def test_a_file_is_read_again_only_after_a_commit_of_labels(
         assert len(reads) == 5
 
 
-@pytest.mark.parametrize("mark", ["missing", "short", "another"])
+@pytest.mark.parametrize("mark", ["missing", "short", "another", "cut", "emptied"])
 async def test_a_mark_that_is_replaced_hides_no_commit(tmp_path: Path, clock: MovedClock, mark: str) -> None:
     """Before a process notices that the file is another one, and after."""
     storage, path = f"sqlite+aiosqlite:///{tmp_path}/shared.db", tmp_path / "shared.db.flow"
@@ -134,8 +134,12 @@ async def test_a_mark_that_is_replaced_hides_no_commit(tmp_path: Path, clock: Mo
         for harness in (one, two, one, two):
             for host in hosts:
                 assert await harness.outcome(host, "mail.send") == "ok"
-        path.unlink()
-        if mark != "missing":
+        if mark in ("cut", "emptied"):
+            # In its place, as cp does: a process that had it mapped into memory would end.
+            os.truncate(path, 15 if mark == "cut" else 0)
+        else:
+            path.unlink()
+        if mark in ("short", "another"):
             path.write_bytes(b"short" if mark == "short" else bytes(16))
         ada, bob = hosts
         async with FlowHarness(tmp_path, clock, storage=storage) as three, three.app.database:
@@ -149,26 +153,75 @@ async def test_a_mark_that_is_replaced_hides_no_commit(tmp_path: Path, clock: Mo
         assert await two.outcome(bob, "mail.send") == "not_confirmed"
 
 
-@pytest.mark.parametrize("mark", ["a folder", "a pipe"])
+async def test_a_database_by_another_name_has_the_same_mark(tmp_path: Path, clock: MovedClock) -> None:
+    """A process that uses a link to the database sees what one without the link commits, and the other way round."""
+    kept = tmp_path / "kept here"
+    kept.mkdir()
+    (tmp_path / "link.db").symlink_to(kept / "shared ü.db")
+    (tmp_path / "folder").symlink_to(kept)
+    places = [kept / "shared ü.db", tmp_path / "link.db", tmp_path / "folder" / "shared ü.db"]
+    async with AsyncExitStack() as stack:
+        harnesses = []
+        for place in places:
+            harness = FlowHarness(tmp_path, clock, storage=f"sqlite+aiosqlite:///{place}")
+            harnesses.append(await stack.enter_async_context(harness))
+            await stack.enter_async_context(harness.app.database)
+        agents = ["ada", "bob"]
+        for harness in (*harnesses, *harnesses):
+            for agent in agents:
+                assert await harness.outcome(harness.host(agent, MODERN), "mail.send") == "ok"
+        for agent, reader in zip(agents, harnesses, strict=False):
+            await reader.call(reader.host(agent, MODERN), "web.fetch")
+            for harness in harnesses:
+                assert await harness.outcome(harness.host(agent, MODERN), "mail.send") == "not_confirmed"
+    assert [name for name in os.listdir(tmp_path) if name.endswith(".flow")] == []
+    assert "shared ü.db.flow" in os.listdir(kept)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
+async def test_the_mark_of_a_gateway_of_root_belongs_to_the_owner_of_the_database(
+    tmp_path: Path, clock: MovedClock
+) -> None:
+    """As SQLite's own files do: the gateway of that user could not write it otherwise."""
+    file = tmp_path / "shared.db"
+    storage = f"sqlite+aiosqlite:///{file}"
+    async with open_database(storage):
+        pass
+    os.chown(file, 4711, 4712)
+    async with FlowHarness(tmp_path, clock, storage=storage) as harness, harness.app.database:
+        await harness.call(harness.host("ada", MODERN), "web.fetch")
+    mark = (tmp_path / "shared.db.flow").stat()
+    assert (mark.st_uid, mark.st_gid, mark.st_mode & 0o777) == (4711, 4712, 0o600)
+
+
+@pytest.mark.parametrize("mark", ["a folder", "a pipe", "a link", "another file"])
 async def test_without_a_mark_each_call_out_is_looked_up(
     tmp_path: Path, clock: MovedClock, reads: list[Collection[str]], mark: str
 ) -> None:
-    """What cannot be the file of the mark holds nothing up, and hides no label."""
+    """What cannot be the file of the mark holds nothing up, hides no label, and is not written into."""
     storage, path = f"sqlite+aiosqlite:///{tmp_path}/shared.db", tmp_path / "shared.db.flow"
     async with FlowHarness(tmp_path, clock, storage=storage) as harness, harness.app.database:
         host = harness.host("ada", MODERN)
         await harness.call(host, "files.read")
         assert await harness.outcome(host, "mail.send") == "ok"
         path.unlink()
+        mine = tmp_path / "mine.flow"
+        mine.write_text("A file of the user.")
         if mark == "a folder":
             path.mkdir()
-        else:
+        elif mark == "a pipe":
             os.mkfifo(path)
+        elif mark == "a link":
+            path.symlink_to(mine)
+        else:
+            os.link(mine, path)
         await flow_of(harness.app).heed_clears()
         before = len(reads)
         for _ in range(3):
             assert await harness.outcome(host, "mail.send") == "ok"
         assert len(reads) == before + 3
+        assert error_data(await harness.call(host, "web.fetch"))["code"] == "flow_unknown"
+        assert mine.read_text() == "A file of the user."
 
 
 async def test_what_the_mark_cannot_tell_to_others_is_withheld(tmp_path: Path, clock: MovedClock) -> None:

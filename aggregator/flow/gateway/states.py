@@ -72,7 +72,7 @@ class FlowStates:
         self.now = clock
         self.scopes = Scopes(stored=store is not None)
         # The mark of the labels in the database; unknown before the first look into it.
-        self._mark = ChangeMark(None)
+        self._mark = ChangeMark(None, "flow")
         self._decay = 0.0
         # The file of the database and the number of the newest clear that is heeded, None before the first look.
         self._seen: Version | None = None

@@ -2,52 +2,56 @@
 
 Rule: a process changes the mark after its commit and before its consequences leave the process. One that reads the mark
 and then the rows knows them for as long as the mark stays the same.
-
-The file is mapped into memory, as SQLite maps its own file of shared memory: a system call would let other threads of
-the process have the interpreter, and wait to get it back, at each look.
 """
 
 import mmap
 import os
 import stat
+import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 from aggregator.storage.errors import StorageError
 
 _SIZE: Final = 16
-# A pipe in its place keeps nothing waiting; Windows would translate bytes in a text file.
-_OPEN: Final = os.O_RDWR | os.O_CREAT | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+# A pipe in its place keeps nothing waiting, and a link leads to no other file; Windows would translate bytes of a text.
+_FLAGS: Final = ("O_NONBLOCK", "O_NOFOLLOW", "O_BINARY")
+_OPEN: Final = os.O_RDWR | os.O_CREAT | sum(getattr(os, flag, 0) for flag in _FLAGS)
 
 
 class ChangeMark:
-    """The mark in the file at `path`: 16 bytes, random ones with each change; without a path no mark is known.
+    """The mark in the file `<database>.<kind>`: 16 bytes, random ones with each change; without a database no mark is
+    known.
 
-    The processes that share the file run on one machine, as SQLite wants it of those that share a database.
+    The processes that share the file run on one machine, as SQLite wants it of those that share a database. `read` is
+    for the thread of the event loop, `look` and `change` for any.
     """
 
-    __slots__ = ("_identity", "_map", "_path")
+    __slots__ = ("_database", "_file", "_kind")
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = None if path is None else str(path)
-        self._map: mmap.mmap | None = None
-        self._identity = (0, 0)
+    def __init__(self, database: Path | None, kind: str) -> None:
+        self._database = database
+        self._kind = kind
+        self._file: _MarkFile | None = None
 
     def read(self) -> bytes | None:
         """Return the present mark; None if it is unknown, so that the rows have to be read."""
-        return None if self._map is None else self._map[:_SIZE]
+        file = self._file
+        return None if file is None else file.read()
 
     def look(self) -> None:
         """Use the file that is at the path now, which is made if there is none. Before the first look no mark is known.
 
         Call it again and again: the file may have been deleted or replaced.
         """
-        if self._path is None:
+        if self._database is None:
             return
         try:
-            self._use(self._path)
+            self._use(self._database)
         except OSError:
-            self._map = None
+            self._file = None
 
     def change(self) -> None:
         """Make every process see another mark, also those that have not noticed yet that the file was replaced.
@@ -55,38 +59,136 @@ class ChangeMark:
         Raises:
             StorageError: it cannot be written; other processes may rely on what they knew before.
         """
-        if self._path is None:
+        if self._database is None:
             return
-        if self._map is not None:
-            self._map[:_SIZE] = os.urandom(_SIZE)
         try:
-            mapped = self._use(self._path)
+            before = self._file
+            if before is not None:
+                before.write()
+            file = self._use(self._database)
+            if file is not before:
+                file.write()
         except OSError as error:
-            self._map = None
+            self._file = None
             why = error.strerror or type(error).__name__
-            raise StorageError(f"The file {self._path} beside the database cannot be written: {why}.") from error
-        mapped[:_SIZE] = os.urandom(_SIZE)
+            raise StorageError(f"The file {self._path(self._database)} cannot be written: {why}.") from error
 
-    def _use(self, path: str) -> mmap.mmap:
-        """Map the file that is at the path, unless it is mapped already.
+    def _path(self, database: Path) -> str:
+        # Behind links, as SQLite names its own files: another process may use the database by another name.
+        return f"{os.path.realpath(database)}.{self._kind}"
+
+    def _use(self, database: Path) -> "_MarkFile":
+        """Open the file that is at the path, unless it is open already; it has a mark then.
 
         Raises:
-            OSError: it cannot be opened, or is no file.
+            OSError: it cannot be opened or written, or is no mark.
         """
+        path = self._path(database)
         try:
-            found = os.stat(path)
+            found = os.lstat(path)
         except FileNotFoundError:
             found = None
-        if self._map is not None and found is not None and (found.st_dev, found.st_ino) == self._identity:
-            return self._map
-        file = os.open(path, _OPEN, 0o600)
-        try:
-            found = os.fstat(file)
-            if not stat.S_ISREG(found.st_mode):
-                raise OSError(None, "it is no file")
+        file = self._file
+        if file is not None and found is not None and (found.st_dev, found.st_ino) == file.identity:
             if found.st_size < _SIZE:
-                os.ftruncate(file, _SIZE)
-            self._map, self._identity = mmap.mmap(file, _SIZE), (found.st_dev, found.st_ino)
-        finally:
-            os.close(file)
-        return self._map
+                file.write()
+            return file
+        handle = os.open(path, _OPEN, 0o600)
+        try:
+            found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode) or found.st_size > _SIZE:
+                raise OSError(None, "it is something else")
+            if sys.platform != "win32" and os.geteuid() == 0:
+                # As SQLite does with its files: the next gateway may not run as root.
+                owner = os.stat(database)
+                os.fchown(handle, owner.st_uid, owner.st_gid)
+        except OSError:
+            os.close(handle)
+            raise
+        file = _MarkFile(handle, (found.st_dev, found.st_ino))
+        if found.st_size < _SIZE:
+            file.write()
+        self._file = file
+        return file
+
+
+if sys.platform == "win32":
+
+    class _MarkFile:
+        """An open file of a mark. It is mapped into memory: Windows cuts no file that is, and has no pread."""
+
+        __slots__ = ("_map", "identity")
+
+        def __init__(self, handle: int, identity: tuple[int, int]) -> None:
+            if os.fstat(handle).st_size < _SIZE:
+                os.ftruncate(handle, _SIZE)
+            self._map = mmap.mmap(handle, _SIZE)
+            self.identity = identity
+            os.close(handle)
+
+        def read(self) -> bytes | None:
+            """Return the mark."""
+            return self._map[:_SIZE]
+
+        def write(self) -> None:
+            """Write another mark."""
+            self._map[:_SIZE] = os.urandom(_SIZE)
+
+else:
+
+    class _MarkFile:
+        """An open file of a mark, closed with its last reference.
+
+        It is not mapped into memory: a file that is cut, or on a full disk, would end the process (SIGBUS).
+        """
+
+        __slots__ = ("_handle", "_read", "identity")
+
+        def __init__(self, handle: int, identity: tuple[int, int]) -> None:
+            self._read = _reader()
+            self._handle = handle
+            self.identity = identity
+
+        def __del__(self) -> None:
+            os.close(self._handle)
+
+        def read(self) -> bytes | None:
+            """Return the mark; None if the file is cut, or cannot be read."""
+            return self._read(self._handle)
+
+        def write(self) -> None:
+            """Write another mark.
+
+            Raises:
+                OSError: it cannot be written, or not whole.
+            """
+            if os.pwrite(self._handle, os.urandom(_SIZE), 0) < _SIZE:
+                raise OSError(None, "no space left")
+
+    @cache
+    def _reader() -> Callable[[int], bytes | None]:
+        """Return a function that reads a mark and keeps the interpreter: `os.pread` lets other threads have it, and
+        waits to get it back, at each look.
+        """
+        try:
+            import ctypes  # some builds of Python lack it; others need it only for flow rules
+
+            pread = ctypes.PyDLL(None).pread
+        except (ImportError, OSError, AttributeError):
+            return _read_and_let_others_run
+        pread.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_long)
+        pread.restype = ctypes.c_ssize_t
+        buffer = ctypes.create_string_buffer(_SIZE)
+        place = ctypes.addressof(buffer)
+
+        def read(handle: int) -> bytes | None:
+            return buffer.raw if pread(handle, place, _SIZE, 0) == _SIZE else None
+
+        return read
+
+    def _read_and_let_others_run(handle: int) -> bytes | None:
+        try:
+            found = os.pread(handle, _SIZE, 0)
+        except OSError:
+            return None
+        return found if len(found) == _SIZE else None
