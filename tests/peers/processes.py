@@ -14,7 +14,8 @@ def is_alive(pid: int) -> bool:
     stat = Path(f"/proc/{pid}/stat")
     try:
         return not stat.parent.parent.exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
+        # It ended between the look at the file and its reading.
         return False
 
 
