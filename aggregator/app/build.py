@@ -160,12 +160,13 @@ def build_app(
         meanings,
         book,
         missing,
+        telemetry.observers,
         keeps_results=keeps_results,
         stores=storage is not None,
     )
     reports = ReportBook(database, redactor)
     keeper = ResultKeeper(database if keeps_results else None, config.results)
-    changes = UpstreamChanges(lists.builder, lists.updates, lists.subscriptions, events)
+    changes = UpstreamChanges(lists.builder, lists.updates, lists.subscriptions, events, telemetry.observers)
     pin_sync = None
     if book is not None:
         kept = database if kept_at is not None else LazyDatabase(None, None)

@@ -9,6 +9,7 @@ from aggregator.dialects.gateway import Dialects
 from aggregator.domain.bounds.slices import Slices
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.input_required import InputRequests
+from aggregator.gateway.call_log import CallObservers
 from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.host_lists import HostLists
 from aggregator.gateway.meta.exposure import Exposure
@@ -58,6 +59,7 @@ def build_lists(
     meanings: ToolEmbeddings,
     book: PinBook | None,
     missing: frozenset[str],
+    observers: CallObservers,
     *,
     keeps_results: bool,
     stores: bool,
@@ -86,7 +88,7 @@ def build_lists(
     subscriptions = Subscriptions(upstreams, resource_lookup)
     revocable = RevocableTasks()
     input_requests = InputRequests(revocable, replication)
-    list_changed = ListChanges(host_lists, HostCleanup(subscriptions, input_requests, upstreams))
+    list_changed = ListChanges(host_lists, HostCleanup(subscriptions, input_requests, upstreams, observers))
     return Lists(
         slices=slices,
         current=current,

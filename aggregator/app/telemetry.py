@@ -101,6 +101,8 @@ class CallTelemetry:
         metrics = Metrics(snapshot, self._find_hop)
         self.observers.sinks += (metrics,)
         self.observers.request_over = metrics.request_over
+        self.observers.host_session_over = metrics.sessions.host_over
+        self.observers.upstream_session_over = metrics.sessions.upstream_over
         self.last_hour = LastHour(metrics)
         return metrics
 

@@ -198,7 +198,7 @@ async def serve_stdio(
                 async with asyncio.timeout(DRAIN if drain is None else LAST_BYTES):
                     await frontend.peer.wait_running(0)
         finally:
-            gateway.list_changes.detach(host)
+            gateway.list_changes.detach(host, "unread" if out.choked.done() else None)
             frontend.peer.close(_LEFT)
 
 

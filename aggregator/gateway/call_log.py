@@ -70,13 +70,24 @@ class RequestSink(Protocol):
     ) -> None: ...
 
 
+class SessionSink(Protocol):
+    """Counts a session that is over.
+
+    peer: the frontend of the host, or the id of the upstream. version: the revision that was spoken. failure: one of
+    few words for the error that ended it; None if it ended as sessions should.
+    """
+
+    def __call__(self, peer: str, version: str, seconds: float, failure: str | None, /) -> None: ...
+
+
 class CallObservers:
     """The consumers of call records at one time.
 
     Each of the `sinks` gets a record when its request is over. `sample` decides about a new trace, and `exported` tells
     whether others can look up our spans. `wait_for_space` waits until one more record can be stored, if records are
     stored; `has_space` tells whether it would return at once. In strict durability `begun` waits until the begin event
-    of a call is stored, and `written` until the record of its end is. `request_over` counts requests without a record.
+    of a call is stored, and `written` until the record of its end is. `request_over` counts requests without a record,
+    `host_session_over` and `upstream_session_over` count sessions.
     """
 
     def __init__(
@@ -96,6 +107,8 @@ class CallObservers:
         self.sample: Sample = as_caller
         self.exported = False
         self.request_over: RequestSink | None = None
+        self.host_session_over: SessionSink | None = None
+        self.upstream_session_over: SessionSink | None = None
 
     def start_tracing(self, sample: Sample) -> None:
         """Have new traces decided about by `sample` from now on, and our spans named to upstreams."""

@@ -13,6 +13,7 @@ from aggregator.domain.call_record import CallRecord
 from aggregator.telemetry.hops import FindHop, nowhere
 from aggregator.telemetry.operations import PROMPT, OperationDurations
 from aggregator.telemetry.series import CALL_BOUNDS, OWN_BOUNDS, Family, Histogram, Key, Labels, Series, exposed
+from aggregator.telemetry.sessions import SessionDurations
 from aggregator.telemetry.snapshot import Snapshot, TakeSnapshot
 
 # Rows of one metric. Those of a histogram are some twenty lines each.
@@ -68,12 +69,13 @@ class _Gauges:
 
 class Metrics:
     """A sink for call records, and the page. `snapshot` is called once a scrape, `find_hop` returns the hop to a
-    server.
+    server. `sessions` counts sessions that are over.
     """
 
     def __init__(self, snapshot: TakeSnapshot, find_hop: FindHop = nowhere) -> None:
         self._snapshot = snapshot
         self._operations = OperationDurations(find_hop)
+        self.sessions = SessionDurations(find_hop)
         self._calls = Series(lambda key: _Count(), CALLS_AT_MOST, lambda key: (key[0], OTHER, OTHER, key[3]))
         self._tools = Series(lambda key: Histogram(CALL_BOUNDS), TOOLS_AT_MOST, lambda key: (key[0], OTHER))
         self._servers = Series(lambda key: _ServerSeries(), SERVERS_AT_MOST, lambda key: (OTHER,))
@@ -125,7 +127,8 @@ class Metrics:
 
     def page(self) -> Iterator[bytes]:
         """Yield the text of the page, in pieces between which other work may run."""
-        return exposed([*self._counted_families(), *self._operations.families(), *_state_families(self._snapshot())])
+        counted = (*self._counted_families(), *self._operations.families(), *self.sessions.families())
+        return exposed([*counted, *_state_families(self._snapshot())])
 
     def counted(self) -> Iterator[tuple[str, int]]:
         """Yield the numbers of calls that ended, each with how they did; a status may come many times."""

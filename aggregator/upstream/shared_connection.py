@@ -189,6 +189,7 @@ class SharedConnection:
     async def _run(self, stack: AsyncExitStack) -> Failure | None:
         began, config = time.monotonic(), self._config.value
         child: ChildProcess | None = None
+        session: UpstreamSession | None = None
         try:
             completed = await self._connector.complete(config)
             async with asyncio.timeout(config.limits.connect_timeout):
@@ -199,6 +200,8 @@ class SharedConnection:
         except (TimeoutError, RpcError, PeerGone, SessionExpired, UpstreamError) as error:
             if isinstance(error, TimeoutError):
                 self._connector.timed_out()
+            if session is not None:
+                session.lost()
             end_reason = child.end_reason() if child is not None and child.exited.done() else None
             return failure_of(self._config.value, error, end_reason)
         self.connect_seconds = time.monotonic() - began
@@ -246,6 +249,7 @@ class SharedConnection:
 
     def _lost(self, reason: str) -> None:
         if self.session is not None and self._end is not None and not self._end.done():
+            self.session.lost()
             self.session = None
             self._end.set_result(reason)
             self._events.lost(reason)

@@ -264,6 +264,10 @@ class Supervisor:
         """Pass on an update of a resource; see `UpstreamObserver`."""
         self._observer.resource_updated(upstream, watched, uri)
 
+    def session_over(self, server: str, version: str, seconds: float, failure: str | None) -> None:
+        """Pass on the end of a session; see `UpstreamObserver`."""
+        self._observer.session_over(server, version, seconds, failure)
+
     # -- one upstream
 
     def _build(self, server: ServerConfig) -> Upstream:

@@ -48,7 +48,7 @@ NEWS_WAIT: Final = 1.0
 
 
 class UpstreamObserver(Protocol):
-    """The receiver of reports of upstreams. `changed` and `resource_updated` must return at once."""
+    """The receiver of reports of upstreams. All but `examine` must return at once."""
 
     def changed(self) -> None:
         """Handle a change of the state, the lists or the health of an upstream."""
@@ -58,6 +58,9 @@ class UpstreamObserver(Protocol):
 
     def resource_updated(self, upstream: "Upstream", watched: list[str], uri: str, /) -> None:
         """Handle an update. `uri` is the server's own, `watched` are the matching subscribed URIs."""
+
+    def session_over(self, server: str, version: str, seconds: float, failure: str | None, /) -> None:
+        """Handle the end of a session. `failure` is one of few words for the error that ended it; None without one."""
 
 
 class Upstream:
@@ -106,7 +109,14 @@ class Upstream:
         self.stderr_tail = reaper.words.of(config.id)
         self._loop = ReconnectLoop(current, self.lifecycle, self._idle, self.stderr_tail)
         connector = self._connector = Connector(
-            config, reaper, self._on_notification, redaction, secrets, accounts, self.faults
+            config,
+            reaper,
+            self._on_notification,
+            redaction,
+            secrets,
+            accounts,
+            self.faults,
+            partial(observer.session_over, config.id),
         )
         connector.habit.on_change = observer.changed
         self._isolated = IsolatedSessions(current, connector, clients, self._on_notification, self.lists.read_again)

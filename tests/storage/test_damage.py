@@ -42,6 +42,8 @@ class Unobserved:
 
     def resource_updated(self, upstream: Upstream, watched: list[str], uri: str) -> None: ...
 
+    def session_over(self, server: str, version: str, seconds: float, failure: str | None) -> None: ...
+
 
 def garbage(path: Path) -> None:
     path.write_bytes(b"This is no database. " * 500)

@@ -41,11 +41,21 @@ _SPANS: Final[dict[str, Level]] = {
     "gen_ai.tool.call.result": "opt-in",
 }
 _TO_SERVER: Final[dict[str, Level]] = {"server.address": "recommended", "server.port": "recommended"}
+_SESSION: Final[dict[str, Level]] = {
+    "error.type": "conditional",
+    "jsonrpc.protocol.version": "recommended",
+    "mcp.protocol.version": "recommended",
+    "network.protocol.name": "recommended",
+    "network.protocol.version": "recommended",
+    "network.transport": "recommended",
+}
 TABLES: Final[dict[str, dict[str, Level]]] = {
     "client span": {**_SPANS, **_TO_SERVER},
     "server span": {**_SPANS, "client.address": "recommended", "client.port": "recommended"},
     "mcp.client.operation.duration": {**_BOTH, **_TO_SERVER, "mcp.resource.uri": "opt-in"},
     "mcp.server.operation.duration": {**_BOTH, "mcp.resource.uri": "opt-in"},
+    "mcp.client.session.duration": {**_SESSION, **_TO_SERVER},
+    "mcp.server.session.duration": _SESSION,
 }
 BUCKETS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
 # Why something of a table is not there.
@@ -66,6 +76,14 @@ NOT_SENT: Final[dict[str, dict[str, str]]] = {
         "network.protocol.version": "not on record",
     },
     "mcp.server.operation.duration": {
+        "jsonrpc.protocol.version": "it is 2.0",
+        "network.protocol.version": "not on record",
+    },
+    "mcp.client.session.duration": {
+        "jsonrpc.protocol.version": "it is 2.0",
+        "network.protocol.version": "not on record",
+    },
+    "mcp.server.session.duration": {
         "jsonrpc.protocol.version": "it is 2.0",
         "network.protocol.version": "not on record",
     },
@@ -104,14 +122,19 @@ def families(records: list[CallRecord]) -> dict[str, set[str]]:
     for failure in (None, "-32602", "_OTHER"):
         for frontend in ("http", "sse", "stdio", "inprocess"):
             metrics.request_over("tools/list", frontend, "2025-11-25", 0.25, failure)
+    for failure in (None, "unread"):
+        for frontend in ("http", "sse", "stdio"):
+            metrics.sessions.host_over(frontend, "2025-11-25", 0.25, failure)
+        metrics.sessions.upstream_over("weather", "2025-11-25", 0.25, failure)
     known = {name.replace(".", "_"): name for table in TABLES.values() for name in table}
     return {
-        f"mcp.{side}.operation.duration": {
+        f"mcp.{side}.{what}.duration": {
             known[label] for sample in family.samples for label in sample.labels if label != "le"
         }
         for family in text_string_to_metric_families(b"".join(metrics.page()).decode())
         for side in ("client", "server")
-        if family.name == f"mcp_{side}_operation_duration_seconds"
+        for what in ("operation", "session")
+        if family.name == f"mcp_{side}_{what}_duration_seconds"
     }
 
 

@@ -28,6 +28,8 @@ def families() -> dict[str, Metric]:
     metrics(call(answered_by="spare"))
     metrics(call("error", error_code="-32000"))
     metrics(item("prompts/get"))
+    metrics.sessions.host_over("http", "2025-11-25", 1.0, "unread")
+    metrics.sessions.upstream_over("weather", "2025-11-25", 1.0, "given_up")
     found = text_string_to_metric_families(b"".join(metrics.page()).decode())
     return {f"{f.name}_total" if f.type == "counter" else f.name: f for f in found}
 

@@ -73,3 +73,6 @@ class SilentObserver:
 
     def resource_updated(self, upstream: Upstream, watched: list[str], uri: str) -> None:
         """Ignore an update."""
+
+    def session_over(self, server: str, version: str, seconds: float, failure: str | None) -> None:
+        """Ignore the end of a session."""

@@ -124,6 +124,37 @@ async def test_idle_ones_make_room_and_busy_ones_stay(monkeypatch: pytest.Monkey
     assert 0 < busy.idle(asyncio.get_running_loop().time()) < IDLE
 
 
+class Ends:
+    """A `HostObserver` that notes the seconds of the sessions that are over."""
+
+    def __init__(self) -> None:
+        self.seconds: list[int] = []
+
+    def host_left(self, host: Host) -> None:
+        """Keep nothing of a host."""
+
+    def session_over(self, host: Host, seconds: float, failure: str | None) -> None:
+        assert failure is None
+        self.seconds.append(round(seconds))
+
+
+async def test_a_session_lasts_until_its_last_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves: D9. Not until it is let go for being idle; one that is ended counts once."""
+    clock, ends = Clock(monkeypatch), Ends()
+    sessions = _sessions(changes=ListChanges(Lists(), ends))
+    idle = sessions.open(_host())
+    with idle:
+        clock.pass_by(1000)
+    ended = sessions.open(_host())
+    clock.pass_by(IDLE - 1)
+    with ended:
+        sessions.let_go(ended)
+        sessions.let_go(ended)
+    clock.pass_by(2)
+    assert sessions._sweep() == 1
+    assert ends.seconds == [99, 1000]
+
+
 async def test_ending_twice_is_harmless() -> None:
     sessions = _sessions()
     session = sessions.open(_host())

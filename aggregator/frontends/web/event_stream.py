@@ -66,14 +66,18 @@ class UnreadBytes:
             stream.waiting,
         )
         self._refused["unread"] += 1
+        stream.given_up = True
         stream.drop()
 
 
 class EventStream:
-    """One stream. `push` may be called anywhere; `run` belongs to the task that owns the response."""
+    """One stream. `push` may be called anywhere; `run` belongs to the task that owns the response. `given_up`: it is
+    ended since its host does not read it.
+    """
 
     def __init__(self, unread: UnreadBytes | None = None) -> None:
         self.waiting = 0
+        self.given_up = False
         self._unread = unread or UnreadBytes()
         self._queue: deque[bytes] = deque()
         self._changed = asyncio.Event()

@@ -2,6 +2,7 @@
 stream.
 """
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from aggregator.frontends.web.host_guard import Receive, Scope, Send, header, re
 from aggregator.gateway.admission import TooMany
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.host import AddressWishes, Host
+from aggregator.gateway.views.list_changed import SessionFailure
 from aggregator.replicas.group.hop_client import HopFailed
 from aggregator.wire.codec import decode_from_host
 from aggregator.wire.message import method_of, sane_id
@@ -108,11 +110,16 @@ class SseFrontend:
             path = f"{self._prefix(scope)}{self._messages_path}?session_id={session_id}"
             stream.push(path.encode(), "endpoint")
             tasks.start(end_when_gone(receive, stream))
+            failure: SessionFailure | None = None
             try:
                 await stream.run(send)
+                failure = "unread" if stream.given_up else None
+            except asyncio.CancelledError:
+                failure = "revoked"
+                raise
             finally:
                 self._streams.discard(stream)
-                self._gateway.list_changes.detach(host)
+                self._gateway.list_changes.detach(host, failure)
                 del self._peers[session_id]
                 peer.close("the host closed its stream")
 

@@ -15,6 +15,9 @@ COALESCE: Final = 0.1
 # Listeners whose lists are compared in one turn of the loop.
 _IN_A_TURN: Final = 50
 
+# The host did not read what it was sent; its key or token counts no longer.
+SessionFailure = Literal["unread", "revoked"]
+
 ListKind = Literal["tools", "prompts", "resources"]
 LIST_KINDS: Final[tuple[ListKind, ...]] = ("tools", "prompts", "resources")
 
@@ -76,13 +79,14 @@ class _Comparison:
 @dataclass(slots=True, eq=False)
 class _Listener:
     """A host or stream to notify about `kinds`. `seen` holds each list as of its last notification or request; a
-    missing one was not computed for this host yet.
+    missing one was not computed for this host yet. `began` is by the clock of the event loop.
     """
 
     host: Host
     notify: NotifyListChanged
     kinds: Collection[ListKind]
     seen: dict[ListKind, SeenList] = field(default_factory=dict)
+    began: float = field(default_factory=lambda: asyncio.get_running_loop().time())
 
     def compare(self, comparison: _Comparison) -> bool:
         """Notify about each list that differs from the one seen before; return False if the lists may take long."""
@@ -104,6 +108,9 @@ class HostObserver(Protocol):
 
     def host_left(self, host: Host) -> None:
         """Drop the state of a host whose session has ended."""
+
+    def session_over(self, host: Host, seconds: float, failure: SessionFailure | None) -> None:
+        """Count the session of a host; see `ListChanges.detach`."""
 
 
 class ListChanges:
@@ -129,9 +136,16 @@ class ListChanges:
         self._hosts[host] = _Listener(host, notify, LIST_KINDS)
         self._note_lists(self._hosts[host])
 
-    def detach(self, host: Host) -> None:
-        self._hosts.pop(host, None)
+    def detach(self, host: Host, failure: SessionFailure | None = None, idle: float = 0.0) -> None:
+        """End the session of `host`, if it has one.
+
+        failure: the error that ended it. idle: seconds since it was last used.
+        """
+        listener = self._hosts.pop(host, None)
         if self._observer is not None:
+            if listener is not None:
+                seconds = asyncio.get_running_loop().time() - listener.began - idle
+                self._observer.session_over(host, seconds, failure)
             self._observer.host_left(host)
 
     def record_sent(self, host: Host, kind: ListKind, seen: SeenList) -> None:

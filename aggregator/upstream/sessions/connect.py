@@ -30,6 +30,7 @@ from aggregator.upstream.process.process import ChildProcess
 from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.upstream.redaction import ServerRedaction
 from aggregator.upstream.sessions.back_channel import AskingHabit, BackChannel, ClientSide
+from aggregator.upstream.sessions.lifetime import SessionLifetime, SessionOver
 from aggregator.upstream.sessions.negotiate import negotiate
 from aggregator.upstream.sessions.session import UpstreamSession
 from aggregator.upstream.transports import TRANSPORTS
@@ -51,6 +52,7 @@ class Connector:
 
     habit: the way the server asks, as seen on all its connections.
     account: whose the latest shared connection is; None if the server has no `auth`.
+    on_session_over: handles the end of each session.
     faults: gets what is wrong with messages that are used all the same.
     """
 
@@ -63,7 +65,9 @@ class Connector:
         secrets: LateSecrets | None = None,
         accounts: CredentialsSource | None = None,
         faults: ServerFaults | None = None,
+        on_session_over: SessionOver | None = None,
     ) -> None:
+        self._on_session_over = on_session_over
         self._config = config
         self._faults = faults or ServerFaults(config.id)
         self.account: GrantOwner | None = None
@@ -217,7 +221,13 @@ class Connector:
                     raise UpstreamBadAnswer(placed.id, f"{placed.id} forgot its session at once.") from None
                 else:
                     stack.push_async_exit(attempt.pop_all())
-                    return UpstreamSession(connection, negotiated, transport, negotiated.envelope(), back, abilities)
+                    lifetime = SessionLifetime(negotiated.version, self._on_session_over)
+                    session = UpstreamSession(
+                        connection, negotiated, transport, negotiated.envelope(), back, abilities, lifetime
+                    )
+                    # Before the connection is closed, so that it shows whether that has ended by itself.
+                    stack.callback(session.closed)
+                    return session
             await asyncio.sleep(_LAUNCH_POLL)
 
 

@@ -209,6 +209,8 @@ class IsolatedSessions:
         """Close a session that the server no longer knows, and read the lists again over another one."""
         side = self._sides.of(session)
         if side is not None:
+            if not session.over:
+                session.lifetime.over("session_expired")
             side.close()
             # A session that is forgotten at once would be opened again and again.
             self._one_session_only |= asyncio.get_running_loop().time() - side.began < SHORT_LIVED
@@ -289,6 +291,7 @@ class IsolatedSessions:
                 log.warning(
                     "%s: a connection that did not answer %d calls is closed", self._config.value.id, side.unanswered
                 )
+                session.lost()
                 side.close()
 
     def has(self, session: UpstreamSession) -> bool:
@@ -309,6 +312,7 @@ class IsolatedSessions:
                 try:
                     negotiated = await negotiate(self._config.value.id, session.connection, "legacy", session.declare)
                 except (RpcError, PeerGone, SessionExpired, UpstreamError) as error:
+                    session.lost()
                     side.close()
                     why, server = reason_of(error), self._config.value.id
                     raise UpstreamUnavailable(

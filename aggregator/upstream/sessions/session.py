@@ -9,6 +9,7 @@ from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_LOG_LEVEL
 from aggregator.upstream.caller import Caller
 from aggregator.upstream.connection import Connection
 from aggregator.upstream.sessions.back_channel import BackChannel
+from aggregator.upstream.sessions.lifetime import SessionLifetime
 from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.upstream.transports import TRANSPORTS
 
@@ -21,6 +22,7 @@ class UpstreamSession:
     envelope: the `_meta` that every request carries; empty in the handshake eras.
     back_channel: the running calls of this session, and the requests of the server to their hosts.
     declared: the abilities of hosts that were declared to the server.
+    lifetime: reports the end of the session.
     """
 
     connection: Connection
@@ -29,6 +31,7 @@ class UpstreamSession:
     envelope: Mapping[str, Any]
     back_channel: BackChannel = field(default_factory=BackChannel)
     declared: HostCapabilities = NOTHING
+    lifetime: SessionLifetime = field(default_factory=SessionLifetime)
 
     @property
     def over(self) -> bool:
@@ -72,9 +75,18 @@ class UpstreamSession:
         """Return our client capabilities for another handshake: those of the first."""
         return declared(self.declared, alone=self.back_channel.owner is not None)
 
+    def lost(self) -> None:
+        """Report that the session ended by an error: its connection ended, or it is given up."""
+        self.lifetime.over("connection_lost" if self.over else "given_up")
+
+    def closed(self) -> None:
+        """Report the end of the session, unless that was reported as an error; its connection is closed next."""
+        self.lifetime.over("connection_lost" if self.over else None)
+
     def renewed(self, negotiated: Negotiated) -> "UpstreamSession":
         """Return the session of this connection after another handshake."""
         self.back_channel.level = None
+        self.lifetime.renewed(negotiated.version)
         negotiated = negotiated.redacted(self.back_channel.redaction)
         return replace(self, negotiated=negotiated, envelope=negotiated.envelope())
 

@@ -21,7 +21,7 @@ from aggregator.gateway.admission import Admission, TooMany
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.host import Host
 from aggregator.gateway.revocation import RevocableTask, RevocableTasks
-from aggregator.gateway.views.list_changed import LIST_KINDS, ListChanges, notification
+from aggregator.gateway.views.list_changed import LIST_KINDS, ListChanges, SessionFailure, notification
 from aggregator.replicas.group.clock import GroupClock
 from aggregator.replicas.group.membership import Membership
 from aggregator.replicas.group.shared_key import SharedKey
@@ -163,7 +163,8 @@ class Sessions:
             if self._kept is not None:
                 self._kept.forget(session.facts.name)
             self._revocable.remove(known[1])
-            self._changes.detach(session.host)
+            failure: SessionFailure | None = "revoked" if known[1].revoked else None
+            self._changes.detach(session.host, failure, session.idle(asyncio.get_running_loop().time()))
             session.slot.release()
             session.settled.set()
             session.end()
