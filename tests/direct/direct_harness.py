@@ -402,6 +402,7 @@ async def direct_harness(
 ) -> AsyncIterator[DirectHarness]:
     """Run the aggregator with a child of the handshake eras named `old`, and one of 2026-07-28 named `new`."""
     servers = {"old": child("legacy"), "new": child("modern")} if servers is None else servers
+    database = settings.get("database")
     it = DirectHarness(folder, patch, servers, **settings)
     web = WebServer(it.app.gateway, it.config, it.app.access, it.app.report)
     stopping = asyncio.Event()
@@ -411,6 +412,9 @@ async def direct_harness(
         async with it.app.running():
             async with asyncio.timeout(BOUND):
                 await it.app.supervisor.wait_all_tried()
+            if database is not None and (pins := it.app.pins) is not None:
+                # Pins that are written make a new catalog, of which no call is known yet.
+                await until(lambda: pins.settled, "the first lists are pinned")
             serving = asyncio.create_task(serve_web(web, bound, stopping))
             try:
                 yield it
