@@ -208,7 +208,6 @@ class RawSseServer(RawHttpServer):
         return f"http://127.0.0.1:{self.port}/sse"
 
     async def ordinary(self, seen: ReceivedRequest, reply: ReplyWriter) -> None:
-        query = parse_qs(urlsplit(seen.target).query)
         if seen.verb == "GET":
             self._minted += 1
             session = f"stream-{self._minted}"
@@ -219,14 +218,19 @@ class RawSseServer(RawHttpServer):
                 await asyncio.Event().wait()
             finally:
                 del self.streams[session]
-        elif (stream := self.streams.get(query.get("session_id", [""])[0])) is None:
+        elif (stream := self.streams.get(_session_of(seen))) is None:
             await reply.send(404, "no such session")
         else:
             await reply.send(202, "Accepted")
             if "id" in seen.message and not self.silent:
-                await self._answer_on(seen, stream)
+                await self.answer_on(seen, stream)
 
-    async def _answer_on(self, seen: ReceivedRequest, stream: ReplyWriter) -> None:
+    def stream_of(self, seen: ReceivedRequest) -> ReplyWriter:
+        """Return the stream that the answer to a request arrives on."""
+        return self.streams[_session_of(seen)]
+
+    async def answer_on(self, seen: ReceivedRequest, stream: ReplyWriter) -> None:
+        """Answer a request as an ordinary server does."""
         value: Json
         if seen.method == "initialize":
             value = {"protocolVersion": "2024-11-05", "capabilities": {"tools": {}}, "serverInfo": {"name": "raw"}}
@@ -238,6 +242,10 @@ class RawSseServer(RawHttpServer):
         else:
             value = {}
         await stream.event({"jsonrpc": "2.0", "id": seen.message["id"], "result": value})
+
+
+def _session_of(seen: ReceivedRequest) -> str:
+    return parse_qs(urlsplit(seen.target).query).get("session_id", [""])[0]
 
 
 @asynccontextmanager

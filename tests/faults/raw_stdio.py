@@ -20,6 +20,8 @@ Tool = Callable[[Message, Message], None]
 TOOLS: dict[str, Tool] = {}
 ANSWERS: dict[str, Message] = {}
 ASKED: list[Message] = []
+# Lists that wait until they are asked for again.
+HELD: list[Message] = []
 LOCK = threading.Lock()
 # The encoding of what is written, if it is not UTF-8; the first piece begins with its mark.
 ENCODING: list[str] = []
@@ -143,6 +145,8 @@ def answer(request: Message, mode: str) -> None:
     method = request.get("method")
     if method is None:
         settle(request)
+    elif mode == "unnamed" and answer_unnamed(request):
+        return
     elif method == "initialize":
         version = mode.partition("=")[2] if mode.startswith("version=") else "2025-06-18"
         hello = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": {"name": "r", "version": "0"}}
@@ -153,6 +157,20 @@ def answer(request: Message, mode: str) -> None:
         TOOLS[request["params"]["name"]](request, request["params"].get("arguments") or {})
     elif "id" in request:
         say({"id": request["id"], "error": {"code": -32601, "message": f"no {method} here"}})
+
+
+def answer_unnamed(request: Message) -> bool:
+    """Answer without an id, or hold a list back until it is asked for again, as `RAW_UNNAMED` says."""
+    unnamed, method = json.loads(os.environ["RAW_UNNAMED"]), request["method"]
+    if method in unnamed["methods"]:
+        write(unnamed["answer"].encode() + b"\n")
+        return True
+    if method == "tools/list" and unnamed["slow"]:
+        HELD.append(request)
+        for one in HELD if len(HELD) > 1 else ():
+            say_tools(one, "")
+        return True
+    return False
 
 
 def settle(message: Message) -> None:

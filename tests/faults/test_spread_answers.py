@@ -161,3 +161,53 @@ async def test_an_answer_without_an_id_that_may_be_of_another_ends_none() -> Non
         await connection.connection.notify("notifications/roots/list_changed")
         held.cancel()
         assert text_of(await harness.call("s.raw", lines=[UNNAMED, GOOD])) == "good"
+
+
+# What a server answers without an id, and whether it can be used. A slow list comes once it was asked for again.
+UNCLEAR = {
+    "the list": (["tools/list"], False),
+    "the notification": (["notifications/initialized"], True),
+    "the notification, and a slow list": (["notifications/initialized"], True),
+    "both": (["notifications/initialized", "tools/list"], False),
+}
+
+
+@pytest.mark.parametrize("answer", [UNREAD, UNNAMED], ids=["an error", "a result"])
+@pytest.mark.parametrize("transport", ["stdio", "sse"])
+@pytest.mark.parametrize("case", UNCLEAR)
+async def test_the_first_request_after_a_notification(case: str, transport: str, answer: str) -> None:
+    """C8, C3: the list is asked for again, so that neither a refusal costs the time-out nor a list is lost."""
+    unnamed, works = UNCLEAR[case]
+    async with raw_sse() as events:
+
+        async def odd(seen: ReceivedRequest, reply: ReplyWriter) -> None:
+            await reply.send(202, "Accepted")
+            await events.stream_of(seen).event(answer)
+
+        held: dict[str, ReceivedRequest] = {}
+
+        async def slow(seen: ReceivedRequest, reply: ReplyWriter) -> None:
+            before = held.setdefault(seen.target, seen)
+            await reply.send(202, "Accepted")
+            if before is not seen:
+                for one in (before, seen):
+                    await events.answer_on(one, events.stream_of(one))
+
+        events.on.update(dict.fromkeys(unnamed, odd))
+        if "slow" in case:
+            events.on["tools/list"] = slow
+        limits = {"connect_timeout": 600, "reconnect_wait": 600}
+        env = {"RAW_UNNAMED": json.dumps({"answer": answer, "methods": unnamed, "slow": "slow" in case})}
+        server = (
+            raw_stdio("s", "unnamed", env=env, limits=limits)
+            if transport == "stdio"
+            else server_config("s", type="sse", url=events.url, limits=limits)
+        )
+        async with running_app(server) as harness:
+            upstream = harness.upstream("s")
+            if works:
+                await harness.check_echo("s.echo")
+            else:
+                expected = "JSON-RPC error -32700" if answer is UNREAD else "an answer without an id"
+                assert expected in upstream.reason
+            assert "answers without an id" in " ".join(upstream.faults.for_agents())

@@ -3,12 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import UpstreamBadAnswer
 from aggregator.domain.text.error_text import error_text
 from aggregator.upstream.connection import AnswerTooDeep, Connection, InboundHandlers, JsonRpcRequest, unreadable
+from aggregator.upstream.list_kinds import LIST_METHODS
 from aggregator.wire.codec import TooDeep
 from aggregator.wire.lines import WINDOW, answered_by
 from aggregator.wire.mending import MARK, is_bare_answer, is_unnamed_answer, mended
@@ -17,6 +18,19 @@ from aggregator.wire.peer import Channel, Peer
 from aggregator.wire.pending_request import AnswerReceiver, PendingRequest, Send
 
 log = logging.getLogger(__name__)
+
+_LISTS: Final = frozenset(kind.method for kind in LIST_METHODS.values())
+
+
+class UnclearAnswer(UpstreamBadAnswer):
+    """An answer without an id that ends a request for a list, but may be for a notification before it.
+
+    error: the error that the list ends with if the answer is for the list.
+    """
+
+    def __init__(self, server: str, error: Exception) -> None:
+        super().__init__(server, f"{server} sent an answer without an id, which may be for this request.")
+        self.error = error
 
 
 class DuplexConnection(Connection):
@@ -36,6 +50,8 @@ class DuplexConnection(Connection):
         self._on_fault = inbound.on_fault
         # The id of the last request that was sent, and that of the first request after our last other message.
         self._last_sent = self._after_notice = 0
+        # The id of the last request for a list.
+        self._list_request = 0
 
     def begin(self, request: JsonRpcRequest, receiver: AnswerReceiver | None = None) -> PendingRequest:
         """See `Connection`."""
@@ -57,7 +73,21 @@ class DuplexConnection(Connection):
         )
         if origin is not None:
             origin.sent_as = sent.id
+        if method in _LISTS:
+            self._list_request = sent.id
         return sent
+
+    async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """See `Connection`. A list is asked for a second time after an `UnclearAnswer`."""
+        try:
+            return await super().request(method, params)
+        except UnclearAnswer:
+            pass
+        try:
+            return await super().request(method, params)
+        except UnclearAnswer as again:
+            # The notification is answered once: at least one of the two answers is about the list.
+            raise again.error from None
 
     def answers(self, message: Any) -> bool:
         """Return True if a message without its version is the answer to a request of ours."""
@@ -117,23 +147,32 @@ class DuplexConnection(Connection):
         is the answer. The content of any other is not used, since it may belong to another request.
 
         Both may also be for a message of ours that has no answer, such as a notification. That is ruled out once a
-        request which was sent after the last of these has ended: servers answer in order, or with ids.
+        request which was sent after the last of these has ended: servers answer in order, or with ids. Until then only
+        a request for a list is ended, since that has no effect and can be sent again.
         """
         if not is_unnamed_answer(message):
             return False
         self._on_fault("answers without an id")
         waiting = self.peer.only_waiting()
-        if waiting is None or self._last_sent - self._after_notice + 1 <= (waiting >= self._after_notice):
+        unclear = self._last_sent - self._after_notice + 1 <= (waiting is not None and waiting >= self._after_notice)
+        if waiting is None or (unclear and waiting != self._list_request):
             # Its words are left out: written with escapes, a secret in them would not be recognised.
             log.info("%s: an answer without an id was dropped, since it may be for a notification", server)
-        elif "id" in message and isinstance(message.get("error"), dict):
-            self.peer.fail(waiting, error_of(message))
+            return True
+        error: Exception
+        if "id" in message and isinstance(message.get("error"), dict):
+            error = error_of(message)
         else:
-            said = (
+            error = UpstreamBadAnswer(
+                server,
                 f"{server} sent an answer without an id while this was its only request. The aggregator did not use "
-                "it, since it may belong to another request."
+                "it, since it may belong to another request.",
             )
-            self.peer.fail(waiting, UpstreamBadAnswer(server, said))
+        if unclear:
+            error = UnclearAnswer(server, error)
+            # One more answer without an id may come: that of the list or that of the notification.
+            self.note_sent(None)
+        self.peer.fail(waiting, error)
         return True
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
