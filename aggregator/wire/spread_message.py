@@ -6,15 +6,14 @@ Law: lines are joined only from a line on that can begin a message, and a whole 
 import re
 from typing import Final
 
+from aggregator.wire.values import outside_strings
+
 # A text that begins a message, or the first lines of one: its first key is a message's.
 _BEGINS: Final = re.compile(
-    rb'\s*(?:\[\s*)?(?:\{\s*(?:"(?:jsonrpc|id|result|error|method|params)"\s*:.*)?)?', re.DOTALL
+    rb'\s*+(?:\[\s*+)?(?:\{\s*+(?:"(?:jsonrpc|id|result|error|method|params)"\s*:.*)?)?', re.DOTALL
 )
-# Strings, whose brackets do not count, and brackets. A string does not go over the end of a line.
-_TOKENS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]')
 # Lines within which the first key has to come: two brackets and the key.
 _FIRST: Final = 3
-_DEPTHS: Final = {b"{": 1, b"[": 1, b"}": -1, b"]": -1}
 
 
 class SpreadMessage:
@@ -22,37 +21,46 @@ class SpreadMessage:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._lines: list[bytes] = []
-        self._size = self._depth = 0
+        # One text: many short lines would take many times their size.
+        self._text = bytearray()
+        self._lines = self._depth = 0
         self._indented = False
 
     @property
     def is_open(self) -> bool:
         """Tell whether a message has begun."""
-        return bool(self._lines)
+        return self._lines > 0
 
     def take(self, line: bytes) -> bytes | None:
         """Take a line that is no message; return the text of a message that ends with it."""
         if self._lines and self._indented and line[:1] in (b"{", b"["):
             # The lines inside are indented, so the message before this one was cut off.
             self.drop()
-        self._lines.append(line)
-        self._size += len(line) + 1
-        if len(self._lines) <= _FIRST:
+        self._text += line
+        self._text += b"\n"
+        self._lines += 1
+        if self._lines <= _FIRST:
             self._indented = self._indented or line[:1] in (b" ", b"\t")
-            if _BEGINS.fullmatch(b"\n".join(self._lines)) is None:
+            if _BEGINS.fullmatch(self._text) is None:
                 self.drop()
                 return None
-        self._depth += sum(_DEPTHS.get(token, 0) for token in _TOKENS.findall(line))
-        if self._depth > 0 and self._size <= self._limit:
+        self._depth += _depth_of(line)
+        if self._depth > 0 and len(self._text) <= self._limit:
             return None
         # What is whole on one line was looked at before it came here.
-        text = b"\n".join(self._lines) if len(self._lines) > 1 and self._depth <= 0 else None
+        text = bytes(self._text) if self._lines > 1 and self._depth <= 0 else None
         self.drop()
         return text
 
     def drop(self) -> None:
         """Forget the lines so far."""
-        self._lines.clear()
-        self._size = self._depth = 0
+        self._text = bytearray()
+        self._lines = self._depth = 0
         self._indented = False
+
+
+def _depth_of(line: bytes) -> int:
+    """Return how many brackets a line opens and does not close; a string does not go over its end."""
+    return sum(
+        block.count(b"{") + block.count(b"[") - block.count(b"}") - block.count(b"]") for block in outside_strings(line)
+    )

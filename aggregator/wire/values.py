@@ -53,7 +53,7 @@ def check_count(data: bytes | bytearray | memoryview, most: float, names: float 
     if not counts_values and not counts_names:
         return
     values = members = 0
-    for block in _outside_strings(text):
+    for block in outside_strings(text):
         if counts_values:
             values += sum(map(block.count, _SIGNS))
         if counts_names:
@@ -62,7 +62,7 @@ def check_count(data: bytes | bytearray | memoryview, most: float, names: float 
             raise TooManyValues(most)
         if members > names:
             raise TooManyValues(names, "names of fields")
-    if long_numbers and values + _more_for_long_numbers(b"".join(_outside_strings(text)), most) >= most:
+    if long_numbers and values + _more_for_long_numbers(b"".join(outside_strings(text)), most) >= most:
         raise TooManyValues(most)
 
 
@@ -98,8 +98,11 @@ def _more_for_long_numbers(plain: bytes, most: float) -> float:
     return more
 
 
-def _outside_strings(text: bytes) -> Iterator[bytes]:
-    """Yield the parts of a text outside of strings, a block at a time, so that a count can stop early."""
+def outside_strings(text: bytes) -> Iterator[bytes]:
+    """Yield the parts of a JSON text outside of strings, a block at a time, so that a count can stop early.
+
+    A string without an end takes the rest. The time is linear, and the memory that of a block, for any text.
+    """
     start, is_inside = 0, False
     while start < len(text):
         block = text[start : start + _BLOCK]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -78,11 +79,32 @@ def test_what_is_kept_of_it_is_bounded() -> None:
     spread = SpreadMessage(1000)
     for line in [b"{", b'"id": 1,', *[b'"a": ['] * 1000]:
         assert spread.take(line) is None
-    assert len(spread._lines) < 200
+    assert len(spread._text) < 1000
     spread.drop()
     for line in (b"}", b"no message", b'{"level": 30,', b"[1,", b'{"id": 1}'):
         assert spread.take(line) is None
         assert not spread.is_open
+
+
+def test_short_lines_take_no_more_than_their_size() -> None:
+    """C8: a list of them would take many times as much."""
+    spread = SpreadMessage(10**6)
+    spread.take(b"{")
+    spread.take(b'"result": [')
+    tracemalloc.start()
+    try:
+        for number in range(300_000):
+            assert spread.take(b"%d," % (number % 10)) is None
+        assert tracemalloc.get_traced_memory()[1] < 2 * 10**6
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("piece", [b'"\\', b'"', b"{ ", b'\\"'])
+def test_a_hostile_line_is_read_in_linear_time(piece: bytes) -> None:
+    """C8: strings without an end would be searched from each of their quotes, for hours."""
+    spread = SpreadMessage(10**8)
+    spread.take(b'{"id": 1, "result": ' + piece * 10**6)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
