@@ -5,14 +5,31 @@ limits values, since the server checks its arguments too. A place that requires 
 that leads nowhere, cannot be repaired.
 """
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import chain
-from math import isfinite
-from typing import Any, Final, NamedTuple
-from urllib.parse import unquote
+from typing import Any, Final
 
-_TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
+from aggregator.catalog.schema_keywords import (
+    FLAGGED,
+    FLAGS_OF,
+    IN_CONTEXT,
+    LATEST,
+    NAMED,
+    ONE,
+    SEVERAL,
+    TYPES,
+    DialectRules,
+    UnusableDefinition,
+    dialect_of,
+    fits_context,
+    is_anchor,
+    is_number,
+    is_pattern,
+    is_sound,
+    is_texts,
+)
+from aggregator.catalog.schema_references import References
+
 # Names of types as programming languages have them; None for any value.
 _MEANT: Final[Mapping[str, str | None]] = {
     **dict.fromkeys(("int", "int32", "int64", "long", "short", "uint", "bigint"), "integer"),
@@ -24,127 +41,14 @@ _MEANT: Final[Mapping[str, str | None]] = {
     **dict.fromkeys(("none", "nil", "undefined"), "null"),
     **dict.fromkeys(("any", "mixed", "unknown", "*", ""), None),
 }
-# Keywords by the shape of the schemas below them.
-_ONE: Final = frozenset(
-    {"items", "additionalItems", "contains", "unevaluatedItems", "additionalProperties", "propertyNames"}
-    | {"unevaluatedProperties", "not", "if", "then", "else", "contentSchema"}
-)
-_SEVERAL: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_NAMED: Final = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
 # A type that nothing is known about.
 _NOT_MEANT: Final = "?"
 _LONGEST_NUMBER: Final = 30
-# Characters of a pattern that is compiled, to see whether it is one.
-_LONGEST_PATTERN: Final = 2_000
-# What Python says of patterns that are none in any dialect.
-_NO_PATTERN: Final = re.compile(
-    r"missing \)|unbalanced parenthesis|unterminated (?:character set|subpattern)|nothing to repeat|bad escape \(end"
-    r"|bad character range [^\\]*\Z|min repeat greater|multiple repeat"
-)
-# Inside sets, Python warns of these; they are left alone.
-_MAY_WARN: Final = re.compile(r"\[\[|--|&&|~~|\|\|")
-# What ECMA 262 writes otherwise than Python, or has alone.
-_ECMA: Final = ((re.compile(r"\(\?<(?![=!])"), "(?P<"), (re.compile(r"\\[pP]\{[^}]*\}|\\u\{[0-9A-Fa-f]+\}"), "x"))
-
-
-class UnusableDefinition(ValueError):
-    """A schema that cannot be used; the message says where and why."""
 
 
 def means_object(value: Any) -> bool:
     """Return True if the type of a whole schema is an object, in any spelling."""
     return value == ["object"] or (isinstance(value, str) and _type_meant(value) == "object")
-
-
-# -- keywords whose values are no schemas
-
-
-def _is_type(value: Any) -> bool:
-    if value.__class__ is str:
-        return value in _TYPES
-    return _is_texts(value) and bool(value) and _TYPES.issuperset(value)
-
-
-def _is_texts(value: Any) -> bool:
-    return value.__class__ is list and all(one.__class__ is str for one in value) and len(set(value)) == len(value)
-
-
-def _is_text(value: Any) -> bool:
-    return value.__class__ is str
-
-
-def _is_number(value: Any) -> bool:
-    return value.__class__ is int or (value.__class__ is float and isfinite(value))
-
-
-def _is_positive(value: Any) -> bool:
-    return _is_number(value) and value > 0
-
-
-def _is_count(value: Any) -> bool:
-    return _is_number(value) and value >= 0 and value == int(value)
-
-
-def _is_flag(value: Any) -> bool:
-    return value.__class__ is bool
-
-
-def _is_values(value: Any) -> bool:
-    return value.__class__ is list and bool(value)
-
-
-def _is_pattern(value: Any) -> bool:
-    if value.__class__ is not str:
-        return False
-    if len(value) > _LONGEST_PATTERN or _MAY_WARN.search(value) is not None:
-        return True
-    for written, meant in _ECMA:
-        value = written.sub(meant, value)
-    try:
-        re.compile(value)
-    except re.error as problem:
-        return _NO_PATTERN.match(problem.msg) is None
-    except (RecursionError, OverflowError, ValueError):
-        # Too large for Python; others may take it.
-        return True
-    return True
-
-
-_KEYWORDS: Final[Mapping[str, Callable[[Any], bool]]] = {
-    "type": _is_type,
-    "required": _is_texts,
-    "enum": _is_values,
-    "pattern": _is_pattern,
-    **dict.fromkeys(("title", "description", "format", "$comment", "$id", "$anchor", "$dynamicAnchor"), _is_text),
-    **dict.fromkeys(("contentEncoding", "contentMediaType", "$ref", "$dynamicRef"), _is_text),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _is_number),
-    "multipleOf": _is_positive,
-    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minContains", "maxContains"), _is_count),
-    **dict.fromkeys(("minProperties", "maxProperties"), _is_count),
-    **dict.fromkeys(("uniqueItems", "readOnly", "writeOnly", "deprecated"), _is_flag),
-}
-# Bounds that draft-04 has as flags of `minimum` and `maximum`.
-_FLAGS_OF: Final[Mapping[str, str]] = {"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"}
-
-
-class DialectRules(NamedTuple):
-    """The differences of a dialect from 2020-12.
-
-    flags: `exclusiveMinimum` is a flag (draft-04).
-    tuples: `items` may be a list (before 2020-12).
-    """
-
-    flags: bool
-    tuples: bool
-
-
-LATEST: Final = DialectRules(flags=False, tuples=False)
-
-
-def dialect_of(uri: object) -> DialectRules:
-    """Return the dialect that `$schema` names; without one it is 2020-12."""
-    named = uri if isinstance(uri, str) else ""
-    return DialectRules("draft-04" in named, "draft-0" in named or "2019-09" in named)
 
 
 def repaired(
@@ -158,45 +62,13 @@ def repaired(
         UnusableDefinition: the schema cannot be repaired.
     """
     notes: list[str] = []
-    if not _is_sound(schema, dialect):
+    if not is_sound(schema, dialect):
         mended = _Repair(notes, dialect).schema(schema, "")
         assert isinstance(mended, dict)
         schema = mended
     if refers:
-        _check_references(schema)
+        References(schema, dialect).check()
     return schema, notes
-
-
-def _is_sound(schema: Any, dialect: DialectRules) -> bool:
-    """Return True if nothing is to be mended. Looks at each place once, without building anything."""
-    stack = [schema]
-    while stack:
-        node = stack.pop()
-        if node.__class__ is not dict:
-            if node.__class__ is bool:
-                continue
-            return False
-        for keyword, value in node.items():
-            check = _KEYWORDS.get(keyword)
-            if check is not None:
-                if not check(value) and not (dialect.flags and keyword in _FLAGS_OF and value.__class__ is bool):
-                    return False
-            elif keyword in _NAMED:
-                if value.__class__ is not dict or (keyword == "patternProperties" and not all(map(_is_pattern, value))):
-                    return False
-                stack.extend(value.values())
-            elif keyword in _SEVERAL:
-                if not _is_values(value):
-                    return False
-                stack.extend(value)
-            elif keyword in _ONE:
-                if keyword == "items" and value.__class__ is list:
-                    if not dialect.tuples:
-                        return False
-                    stack.extend(value)
-                else:
-                    stack.append(value)
-    return True
 
 
 class _Repair:
@@ -211,7 +83,10 @@ class _Repair:
     def schema(self, node: Any, where: str) -> Any:
         """Return what stands for a schema at a place, as a pointer into the whole."""
         if isinstance(node, bool):
-            return node
+            if not self._dialect.flags or where.rpartition("/")[2] in FLAGGED:
+                return node
+            self._note(where, "is true or false, and an object says the same now")
+            return {} if node else {"not": {}}
         if node is None:
             self._note(where, "is null, and any value is taken")
             return {}
@@ -226,26 +101,27 @@ class _Repair:
         found: dict[str, Any] = {}
         for keyword, value in node.items():
             place = f"{where}/{keyword}"
-            check = _KEYWORDS.get(keyword)
+            check = self._dialect.keywords.get(keyword)
             if check is not None:
-                if check(value) or (self._dialect.flags and keyword in _FLAGS_OF and isinstance(value, bool)):
+                apart = keyword not in IN_CONTEXT
+                if check(value) and (apart or fits_context(keyword, value, node, self._dialect)):
                     found[keyword] = value
                 else:
                     self._mend(found, node, keyword, value, place)
-            elif keyword in _NAMED:
+            elif keyword in NAMED or keyword == "dependencies":
                 self._named(found, keyword, value, place)
-            elif keyword in _SEVERAL:
+            elif keyword in SEVERAL:
                 if value is None or value == []:
                     self._note(place, "is empty, and was taken out")
                 elif isinstance(value, list):
                     found[keyword] = [self.schema(one, f"{place}/{at}") for at, one in enumerate(value)]
                 else:
                     raise UnusableDefinition(f"no list of schemas stands at {place:.120}")
-            elif keyword in _ONE and value is None:
+            elif keyword in ONE and value is None:
                 self._note(place, "is null, and was taken out")
             elif keyword == "items" and isinstance(value, list):
                 self._tuple(found, node, value, place)
-            elif keyword in _ONE:
+            elif keyword in ONE:
                 found[keyword] = self.schema(value, place)
             else:
                 found[keyword] = value
@@ -254,7 +130,7 @@ class _Repair:
     def _tuple(self, found: dict[str, Any], node: dict[str, Any], value: list[Any], place: str) -> None:
         """Put `items` in place that are a list, as dialects before 2020-12 have it."""
         schemas = [self.schema(one, f"{place}/{at}") for at, one in enumerate(value)]
-        if self._dialect.tuples:
+        if self._dialect.tuples and schemas:
             found["items"] = schemas
         elif schemas and "prefixItems" not in node:
             self._note(place, "is a list, and is `prefixItems` now")
@@ -273,8 +149,13 @@ class _Repair:
             raise UnusableDefinition(f"no schemas by name stand at {place:.120}")
         schemas = {}
         for name, one in value.items():
-            if keyword == "patternProperties" and not _is_pattern(name):
+            if keyword == "patternProperties" and not is_pattern(name):
                 self._note(place, "has a name that is no pattern, which was taken out")
+            elif keyword == "dependencies" and isinstance(one, list):
+                if names := list(dict.fromkeys(name for name in one if isinstance(name, str))):
+                    schemas[name] = names
+                if names != one:
+                    self._note(place, "has a list that is none of names, and was mended")
             else:
                 schemas[name] = self.schema(one, f"{place}/{name}")
         found[keyword] = schemas
@@ -291,7 +172,7 @@ class _Repair:
 
     def _mend(self, found: dict[str, Any], node: dict[str, Any], keyword: str, value: Any, place: str) -> None:
         """Put a keyword in place whose value is none of it, or leave it out."""
-        if keyword in ("$ref", "$dynamicRef"):
+        if keyword in ("$ref", self._dialect.dynamic):
             raise UnusableDefinition(f"the reference at {place:.120} is no text")
         if keyword == "type":
             self._type(found, value, place)
@@ -300,10 +181,22 @@ class _Repair:
         if keyword == "required":
             names = [value] if isinstance(value, str) else value if isinstance(value, list) else []
             meant = list(dict.fromkeys(one for one in names if isinstance(one, str))) or None
-        elif keyword in _FLAGS_OF and value is True and _is_number(node.get(_FLAGS_OF[keyword])):
-            meant = node[_FLAGS_OF[keyword]]
-        elif isinstance(value, str) and (number := _number(value)) is not None and _KEYWORDS[keyword](number):
-            meant = number
+        elif keyword in FLAGS_OF and value is True and is_number(node.get(FLAGS_OF[keyword])):
+            meant = node[FLAGS_OF[keyword]]
+        elif keyword == "dependentRequired" and isinstance(value, dict):
+            of_name = {name: [one] if isinstance(one, str) else one for name, one in value.items()}
+            meant = {name: one for name, one in of_name.items() if is_texts(one)} or None
+        elif keyword == "examples" and not isinstance(value, dict) and value is not None:
+            meant = [value]
+        elif keyword == "$id" and isinstance(value, str) and value[:1] == "#" and is_anchor(value[1:]):
+            # As the dialects before 2019-09 name a place.
+            self._note(place, "is a name, and is `$anchor` now")
+            found["$anchor"] = value[1:]
+            return
+        elif isinstance(value, str) and (number := _number(value)) is not None:
+            meant = number if self._dialect.keywords[keyword](number) else None
+        elif keyword == "$schema" and dialect_of(value) is self._dialect:
+            meant = self._dialect.uri
         if meant is None:
             self._note(place, f"was {_kind(value)} that the keyword does not take, and was taken out")
         else:
@@ -329,7 +222,7 @@ class _Repair:
 def _type_meant(name: str) -> str | None:
     """Return the type that a name stands for, None for any value, `_NOT_MEANT` if it stands for none."""
     lower = name.strip().lower()
-    return lower if lower in _TYPES else _MEANT.get(lower, _NOT_MEANT)
+    return lower if lower in TYPES else _MEANT.get(lower, _NOT_MEANT)
 
 
 def _number(text: str) -> int | float | None:
@@ -342,61 +235,3 @@ def _number(text: str) -> int | float | None:
 def _kind(value: Any) -> str:
     kinds = {str: "a text", bool: "true or false", list: "a list", dict: "an object", type(None): "null"}
     return kinds.get(type(value), "a number")
-
-
-# -- references within the schema
-
-
-def _check_references(schema: dict[str, Any]) -> None:
-    """Raise if a reference into the schema itself leads to no schema.
-
-    Schemas with ids of their own inside are left alone: what `#` means depends on the place there.
-
-    Raises:
-        UnusableDefinition: one leads nowhere.
-    """
-    references: set[str] = set()
-    anchors: set[str] = set()
-    stack: list[Any] = [schema]
-    while stack:
-        node = stack.pop()
-        if node.__class__ is list:
-            stack.extend(node)
-            continue
-        if node.__class__ is not dict:
-            continue
-        for keyword, value in node.items():
-            if value.__class__ is str:
-                if keyword == "$ref" and value[:1] == "#":
-                    references.add(value)
-                elif keyword in ("$anchor", "$dynamicAnchor"):
-                    anchors.add(value)
-                elif keyword in ("$id", "id") and node is not schema and _is_schema_id(node):
-                    return
-            elif keyword in _NAMED and value.__class__ is dict:
-                stack.extend(value.values())
-            elif keyword in _SEVERAL or keyword in _ONE:
-                stack.append(value)
-    for reference in references:
-        if not _leads_to_schema(schema, reference, anchors):
-            raise UnusableDefinition(f"the reference {reference!r:.120} leads to no schema")
-
-
-def _is_schema_id(node: Mapping[str, Any]) -> bool:
-    return isinstance(node.get("$id"), str) or isinstance(node.get("id"), str)
-
-
-def _leads_to_schema(schema: Any, reference: str, anchors: set[str]) -> bool:
-    pointer = unquote(reference[1:])
-    if pointer and not pointer.startswith("/"):
-        return pointer in anchors
-    node = schema
-    for part in pointer.split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(node, dict) and name in node:
-            node = node[name]
-        elif isinstance(node, list) and name.isdecimal() and int(name) < len(node):
-            node = node[int(name)]
-        else:
-            return False
-    return isinstance(node, dict | bool)

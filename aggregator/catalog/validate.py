@@ -16,7 +16,8 @@ from typing import Any, Final
 from aggregator.catalog.describe.siblings import shared_beginning
 from aggregator.catalog.invisible_characters import DefinitionCleaner
 from aggregator.catalog.member_types import in_words, typed
-from aggregator.catalog.schema_repair import UnusableDefinition, dialect_of, means_object, repaired
+from aggregator.catalog.schema_keywords import UnusableDefinition, dialect_of
+from aggregator.catalog.schema_repair import means_object, repaired
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.domain.names import Style, folded, listed_canonical, listed_compatible
@@ -27,16 +28,6 @@ from aggregator.domain.text.error_text import error_text
 from aggregator.wire.codec import TooDeep, encode_or_none, encode_sorted
 from aggregator.wire.headers import ParamHeader, param_headers
 
-# S/basic/index, JSON Schema Usage: 2020-12 is the default, the older ones are named by their URI.
-_DIALECTS: Final = frozenset(
-    {
-        "https://json-schema.org/draft/2020-12/schema",
-        "https://json-schema.org/draft/2019-09/schema",
-        "http://json-schema.org/draft-07/schema",
-        "http://json-schema.org/draft-06/schema",
-        "http://json-schema.org/draft-04/schema",
-    }
-)
 # Repairs of one schema that a warning names.
 _DONE_SHOWN: Final = 3
 _DEPTH_LIMIT: Final = 200
@@ -264,9 +255,13 @@ def _sound_schema(schema: dict[str, Any], what: str, notes: list[str], *, refers
 
     `refers` and `leaves`: the schema may have references, or references to other schemas.
     """
-    _check_schema(schema, what, leaves=leaves)
+    dialect = dialect_of(schema.get("$schema"))
+    if dialect is None:
+        raise InvalidDefinition(f"the $schema of its {what}, {schema['$schema']!r:.120}, is not supported")
+    if leaves:
+        _check_references(schema, what)
     try:
-        mended, done = repaired(schema, dialect_of(schema.get("$schema")), refers=refers)
+        mended, done = repaired(schema, dialect, refers=refers)
     except UnusableDefinition as problem:
         raise InvalidDefinition(f"its {what} cannot be used: {problem}") from None
     if done:
@@ -285,12 +280,7 @@ def _with_objects(schema: dict[str, Any], what: str, notes: list[str]) -> dict[s
     return {**schema, "properties": meant}
 
 
-def _check_schema(schema: Mapping[str, Any], what: str, *, leaves: bool) -> None:
-    dialect = schema.get("$schema")
-    if dialect is not None and (not isinstance(dialect, str) or dialect.rstrip("#") not in _DIALECTS):
-        raise InvalidDefinition(f"the $schema of its {what}, {dialect!r:.120}, is not supported")
-    if not leaves:
-        return
+def _check_references(schema: Mapping[str, Any], what: str) -> None:
     nodes = [node for _, node in positions(schema)]
     own_ids = {node["$id"] for node in nodes if isinstance(node.get("$id"), str)}
     for node in nodes:

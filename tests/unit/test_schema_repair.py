@@ -1,5 +1,6 @@
 """Schemas that no model API takes: mended where it is clear what they mean, else named; sound ones stay as they are."""
 
+from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
@@ -8,11 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aggregator.catalog.schema_repair import UnusableDefinition, dialect_of, repaired
+from aggregator.catalog.schema_keywords import DialectRules, UnusableDefinition, dialect_of
+from aggregator.catalog.schema_repair import repaired
+from aggregator.schemas.check import compile_check
 
 Schema = dict[str, Any]
 
-DRAFT_04 = dialect_of("http://json-schema.org/draft-04/schema#")
+
+def known_dialect(uri: str | None) -> DialectRules:
+    """A dialect that is known."""
+    dialect = dialect_of(uri)
+    assert dialect is not None
+    return dialect
+
+
+DRAFT_04 = known_dialect("http://json-schema.org/draft-04/schema#")
 
 
 def holding(schema: Any) -> Schema:
@@ -73,6 +84,18 @@ MENDED: list[tuple[Any, Any]] = [
     ({"title": 7, "description": ["a"], "format": None}, {}),
     ({"uniqueItems": "true"}, {}),
     ({"$id": [1]}, {}),
+    ({"$id": "a#b"}, {}),
+    ({"$id": "My Schema"}, {}),
+    ({"$id": "#here"}, {"$anchor": "here"}),
+    ({"$anchor": "no name"}, {}),
+    ({"$recursiveAnchor": True, "$recursiveRef": 3, "$vocabulary": []}, {}),
+    ({"$schema": "http://json-schema.org/draft-07/schema#"}, {}),
+    ({"examples": "x"}, {"examples": ["x"]}),
+    ({"examples": {"a": {"value": 1}}}, {}),
+    ({"dependentRequired": {"a": "b", "c": ["d"], "e": [1]}}, {"dependentRequired": {"a": ["b"], "c": ["d"]}}),
+    ({"dependentRequired": ["a"]}, {}),
+    ({"dependencies": {"a": [1, "b"], "c": {"type": "int"}}}, {"dependencies": {"a": ["b"], "c": {"type": "integer"}}}),
+    ({"dependencies": []}, {}),
 ]
 UNUSABLE: list[tuple[Any, str]] = [
     ({"type": "file"}, "none of JSON Schema"),
@@ -90,17 +113,26 @@ UNUSABLE: list[tuple[Any, str]] = [
     ({"$ref": "#gone"}, "leads to no schema"),
     ({"$ref": "#/type"}, "leads to no schema"),
     ({"anyOf": [{"$ref": "#/properties/y"}]}, "leads to no schema"),
+    ({"$dynamicRef": "#gone"}, "leads to no schema"),
+    ({"dependencies": {"a": "b"}}, "no schema stands at /properties/x/dependencies/a"),
+    ({"$ref": "#/properties/x"}, "back to itself"),
+    ({"allOf": [{"not": {"$ref": "#/properties/x"}}]}, "back to itself"),
+    ({"x-own": {"type": "file"}, "$ref": "#/properties/x/x-own"}, "no sound schema"),
+    ({"x-own": {"$ref": "#/gone"}, "$ref": "#/properties/x/x-own"}, "leads to no schema"),
 ]
 SOUND: list[Any] = [
     True,
     {},
     {"type": ["string", "null"], "minLength": 1.0, "pattern": r"^(?<year>\d{4})-[\w-.]+\p{L}[[a]"},
-    {"enum": [{"type": "int"}], "const": {"type": "int"}, "default": {"required": True}, "examples": "x"},
+    {"enum": [{"type": "int"}], "const": {"type": "int"}, "default": {"required": True}, "examples": [{"type": 3}]},
     {"properties": {"type": {"type": "string"}, "required": {"type": "boolean"}, "$ref": {}, "properties": {}}},
     {"$ref": "#"},
-    {"$ref": "#/properties/x"},
+    {"items": {"$ref": "#/properties/x"}},
+    {"x-own": {"items": {"$ref": "#/properties/x"}}, "$ref": "#/properties/x/x-own"},
+    {"$dynamicAnchor": "node", "items": {"$dynamicRef": "#node"}, "dependencies": {"a": ["b"], "c": {}}},
     {"$defs": {"a b/c": {}}, "$ref": "#/properties/x/$defs/a%20b~1c"},
-    {"$anchor": "here", "anyOf": [{"$ref": "#here"}]},
+    {"$anchor": "here", "items": {"$ref": "#here"}},
+    {"$id": "https://example.com:80/x:y#"},
     {"$id": "https://example.com/x", "$defs": {"a": {}}, "$ref": "#/$defs/a"},
     {"x-own": {"type": "int"}, "nullable": True},
 ]
@@ -138,18 +170,79 @@ def test_a_sound_schema_is_the_same_object(given: Any) -> None:
 def test_flags_are_bounds_of_draft_04() -> None:
     schema = holding({"minimum": 0, "exclusiveMinimum": True})
     assert repaired(schema, DRAFT_04)[0] is schema
-    mended = repaired(holding({"exclusiveMinimum": True, "type": "int"}), DRAFT_04)[0]
-    assert mended["properties"]["x"] == {"exclusiveMinimum": True, "type": "integer"}
+    mended = repaired(holding({"exclusiveMinimum": True, "type": "int", "minimum": 0}), DRAFT_04)[0]
+    assert mended["properties"]["x"] == {"exclusiveMinimum": True, "type": "integer", "minimum": 0}
+    odd = holding({"exclusiveMinimum": True, "maximum": 1, "exclusiveMaximum": 5, "required": [], "items": True})
+    mended = repaired(odd, DRAFT_04)[0]
+    assert mended["properties"]["x"] == {"maximum": 1, "items": {}}
+
+
+def test_a_dialect_is_known_in_either_scheme() -> None:
+    """C5: `https` where the URI of the dialect has `http` is common; the schema has the URI itself then."""
+    schema = {"$schema": "https://json-schema.org/draft-07/schema#", "items": [{}]}
+    dialect = known_dialect("https://json-schema.org/draft-07/schema#")
+    assert repaired(schema, dialect)[0] == {**schema, "$schema": "http://json-schema.org/draft-07/schema"}
+    assert [dialect_of(odd) for odd in (7, "", "http://example.com/schema")] == [None, None, None]
 
 
 def test_items_are_a_list_before_2020_12() -> None:
     schema = holding({"items": [{"type": "string"}, True], "additionalItems": False})
     for old in ("http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2019-09/schema"):
-        assert repaired(schema, dialect_of(old))[0] is schema
-    latest: list[Any] = [None, 7, "https://json-schema.org/draft/2020-12/schema"]
-    for uri in latest:
-        mended = repaired(schema, dialect_of(uri))[0]["properties"]["x"]
+        assert repaired(schema, known_dialect(old))[0] is schema
+    for uri in (None, "https://json-schema.org/draft/2020-12/schema"):
+        mended = repaired(schema, known_dialect(uri))[0]["properties"]["x"]
         assert (mended["prefixItems"], mended["items"]) == ([{"type": "string"}, True], False)
+
+
+DIALECTS = (
+    "http://json-schema.org/draft-04/schema#",
+    "http://json-schema.org/draft-07/schema#",
+    "https://json-schema.org/draft/2019-09/schema",
+    None,
+)
+# Every keyword of a metaschema.
+KEYWORDS = (
+    *("type", "enum", "const", "required", "dependentRequired", "dependencies", "dependentSchemas"),
+    *("pattern", "format", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "minContains"),
+    *("maxContains", "minProperties", "maxProperties", "minimum", "maximum", "multipleOf"),
+    *("exclusiveMinimum", "exclusiveMaximum", "title", "description", "default", "examples", "deprecated"),
+    *("readOnly", "writeOnly", "$comment", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"),
+    *("$vocabulary", "$schema", "$ref", "$dynamicRef", "$recursiveRef", "contentEncoding", "contentMediaType"),
+    *("contentSchema", "properties", "patternProperties", "additionalProperties", "propertyNames", "items"),
+    *("additionalItems", "prefixItems", "contains", "unevaluatedItems", "unevaluatedProperties", "allOf", "anyOf"),
+    *("oneOf", "not", "if", "then", "else", "$defs", "definitions"),
+)
+ODD: tuple[Any, ...] = (
+    *(None, True, False, 0, -1, 3, 1.5, 10**30, "", "x", "#", "#here", "#/x", "#/properties/x", "int", "(", "a b"),
+    *("5", "true", [], ["a"], ["a", "a"], [3], [None], [True], [[]], [{}], [{"type": "int"}], {}, {"a": 3}),
+    *({"a": "x"}, {"a": ["b"]}, {"a": []}, {"a": {"type": "int"}}, {"a": None}, {"a": True}, {"(": {}}),
+    *({"type": "file"}, {"$ref": "#/x"}, {"$ref": "#/properties/x"}),
+)
+PLACES: tuple[Callable[[Any], Schema], ...] = (
+    lambda odd: {"type": "object", **odd},
+    holding,
+    lambda odd: holding({"anyOf": [{"type": "array", "items": odd}]}),
+    lambda odd: {**holding({"$ref": "#/definitions/a"}), "definitions": {"a": odd}},
+    lambda odd: {**holding({"$ref": "#/components/a"}), "components": {"a": odd}},
+)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=str)
+@pytest.mark.parametrize("keyword", KEYWORDS)
+def test_a_tool_that_is_listed_can_be_called(keyword: str, dialect: str | None) -> None:
+    """C5, E9: no value of any keyword, at any place, leaves a schema that arguments cannot be checked against."""
+    named = {} if dialect is None else {"$schema": dialect}
+    compiled: list[Schema] = []
+    for odd in ODD:
+        for place in PLACES:
+            schema = {**place({keyword: odd}), **named}
+            try:
+                found, _ = repaired(schema, known_dialect(dialect))
+            except UnusableDefinition:
+                continue
+            if found not in compiled:
+                compile_check(found)
+                compiled.append(found)
 
 
 NAMES = st.sampled_from(

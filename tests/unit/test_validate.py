@@ -108,7 +108,10 @@ UNTOUCHED = [
     tool(
         "own", inputSchema=_schema(**{"$id": "https://e.com/s", "$ref": "https://e.com/s#/$defs/a", "$defs": {"a": {}}})
     ),
-    tool("loop", inputSchema=_schema(**{"$defs": {"n": {"$ref": "#/$defs/n"}}, "properties": {"n": {"$ref": "#"}}})),
+    tool(
+        "loop",
+        inputSchema=_schema(**{"$defs": {"n": {"items": {"$ref": "#/$defs/n"}}}, "properties": {"n": {"$ref": "#"}}}),
+    ),
     tool("data", inputSchema=_schema(properties={"p": {"const": {"$ref": "http://e.com"}, "default": {"$ref": "x"}}})),
     tool("out", outputSchema={"type": "array", "items": {"type": "number"}}),
     tool("named like a keyword", inputSchema=_schema(properties={"$ref": {"type": "string"}, "$schema": {}})),
