@@ -19,13 +19,14 @@ def _whole(value: object) -> object:
 def _texts(value: object) -> object:
     """Return numbers and booleans as text, which hosts accept in `env` and `args`; a null removes its entry."""
     if isinstance(value, Mapping):
-        return {key: _text(item) for key, item in value.items() if item is not None}
+        return {key: as_text(item) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple):
-        return [_text(item) for item in value]
+        return [as_text(item) for item in value]
     return value
 
 
-def _text(value: object) -> object:
+def as_text(value: object) -> object:
+    """Return a number or a boolean as a program gets it in `env` and `args`; any other value as it is."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else value

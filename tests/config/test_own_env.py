@@ -37,6 +37,14 @@ def test_the_variables_of_the_entry_go_before_those_of_the_environment() -> None
     assert args({"env": {}}, V="other") == ("other",)
 
 
+def test_any_name_and_any_plain_value_of_the_entry_counts() -> None:
+    """B3: numbers and booleans become texts in `env`, and mcp-remote takes every name between braces."""
+    assert args({"env": {"V": 8080}}) == ("8080",)
+    assert args({"env": {"V": True}, "args": ["${V}", "${V:-default}"]}, V="other") == ("true", "true")
+    assert args({"env": {"V": "${W}/x", "W": 1.5}}) == ("1.5/x",)
+    assert args({"env": {"AUTH-HEADER": "own"}, "args": ["${AUTH-HEADER}", "${env:AUTH-HEADER}"]}) == ("own", "own")
+
+
 def test_a_variable_that_is_passed_on_is_that_of_the_environment() -> None:
     assert args({"env": {"V": "${V}"}}, V="other") == ("other",)
     assert args({"env": {"V": "${W}"}}, V="other", W="third") == ("third",)

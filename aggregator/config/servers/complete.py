@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from aggregator.config.fields import as_text
 from aggregator.config.files.report import Where
 from aggregator.config.servers.expand import Expander, ExpandError
 from aggregator.config.servers.foreign import ENV_FILE, MEANT, RENAMED
@@ -184,4 +185,5 @@ def _parts(env: object, where: tuple[str, ...], late: Iterable[DeferredText]) ->
     if not isinstance(env, Mapping):
         return {}
     secret = {text.where[-1]: text.parts for text in late if text.where[:-1] == where}
-    return {str(name): secret.get(name, (value,)) for name, value in env.items() if isinstance(value, str)}
+    plain = {str(name): as_text(value) for name, value in env.items()}
+    return {name: secret.get(name, (text,)) for name, text in plain.items() if isinstance(text, str)}

@@ -111,13 +111,13 @@ class Expander:
         if colon and kind == "env":
             reference = rest
         name, has_default, default = reference.partition(":-")
+        if (given := self.own.get(name)) is not None:
+            return list(given) if any(given) or not has_default else self.parts(default, depth + 1)
         if not name or not _NAME_CHARACTERS.issuperset(name):
             raise ExpandError(
                 f"${{{shortened(reference)}}} is not a reference that is known here.",
                 "Use ${NAME}, ${NAME:-default}, ${file:path} or ${keyring:name}; write ${$} for a plain $.",
             )
-        if (given := self.own.get(name)) is not None:
-            return list(given) if any(given) or not has_default else self.parts(default, depth + 1)
         found = self.environ.get(name)
         if found is None and ON_WINDOWS:  # where names have no case, and Python has them in capitals
             found = self.environ.get(name.upper())
