@@ -50,6 +50,8 @@ def plant(path: Path, old: str, new: str) -> None:
     """
     changed = dict(_changed(_compiled(path, old), _compiled(path, new)))
     planted = set()
+    # Frozen objects, which `tests/conftest.py` makes, are not listed.
+    gc.unfreeze()
     for function in [found for found in gc.get_objects() if isinstance(found, FunctionType)]:
         code = function.__code__
         if code.co_filename == str(path) and (other := changed.get((code.co_qualname, code.co_firstlineno))):
