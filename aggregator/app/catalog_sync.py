@@ -23,7 +23,16 @@ from aggregator.storage.digest import canonical_json
 from aggregator.storage.errors import StorageDamaged, StorageError, ValueTooLong
 from aggregator.storage.locate import full_url, sqlite_path
 from aggregator.storage.quick_read import glance
-from aggregator.storage.records import ASKS, SEEN_TO_THE, Definition, ItemList, KeptCatalog, ServerCatalog
+from aggregator.storage.records import (
+    ASKS,
+    GROWS,
+    HABITS,
+    SEEN_TO_THE,
+    Definition,
+    ItemList,
+    KeptCatalog,
+    ServerCatalog,
+)
 from aggregator.upstream.list_kinds import KEPT, Kind
 from aggregator.upstream.sessions.negotiate import Negotiated
 from aggregator.upstream.supervisor import SETTLE, Supervisor
@@ -98,8 +107,8 @@ class CatalogSync:
         self._known: dict[str, Mapping[str, str]] = {}
         self._kept: dict[str, tuple[Lists, float]] = {}
         self._not_before: dict[str, float] = {}
-        # Servers of which is kept that they ask.
-        self._asking: set[str] = set()
+        # By server: the kinds of the rows that are kept about its habits.
+        self._habits: dict[str, frozenset[str]] = {}
         # Called once, with the lists that were kept.
         self.on_restored: Callable[[Mapping[str, Lists]], None] = _nothing
         # Whether the kept lists of a server may be replaced.
@@ -144,7 +153,7 @@ class CatalogSync:
                 self._kept.pop(server, None)
                 self._known.pop(server, None)
                 self._failed.pop(server, None)
-                self._asking.discard(server)
+                self._habits.pop(server, None)
         self._changed.set()
 
     async def _run(self) -> None:
@@ -179,9 +188,7 @@ class CatalogSync:
             kept = found[self._fingerprints[server]]
             self._known[server] = _versions(kept.tools)
             self._kept[server] = had, kept.connected
-            if ASKS in kept.items and (upstream := self._supervisor.upstreams.get(server)) is not None:
-                self._asking.add(server)
-                upstream.recall_asking()
+            self._recall(server, HABITS.intersection(kept.items))
         self.on_restored(recalled)
         await self._supervisor.restore(recalled)
 
@@ -197,6 +204,24 @@ class CatalogSync:
                 except Exception as error:  # it costs this server its kept lists, no other
                     log.error("%s: its kept lists are not used", upstreams[one].config.id, exc_info=error)
         return found
+
+    def _recall(self, server: str, habits: frozenset[str]) -> None:
+        upstream = self._supervisor.upstreams.get(server)
+        if upstream is not None and habits:
+            self._habits[server] = habits
+            if ASKS in habits:
+                upstream.recall_asking()
+            upstream.lists.grows |= GROWS in habits
+
+    async def recall_habits(self) -> None:
+        """Take what is kept about the habits of the servers.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        found = await (await self._store.catalogs()).habits(self._fingerprints.values())
+        for server, one in self._fingerprints.items():
+            self._recall(server, found.get(one, frozenset()))
 
     async def keep_seen(self) -> None:
         """Write the lists of connected servers; a failed write costs only its own server.
@@ -224,7 +249,7 @@ class CatalogSync:
         kept, noted = self._kept.get(upstream.config.id, (_NO_LISTS, 0.0))
         # A stopped server has nothing newer.
         old = upstream.state == "ready" and time.time() - noted >= SEEN_TO_THE
-        old |= upstream.asks_in_calls and upstream.config.id not in self._asking
+        old |= not _habits(upstream) <= self._habits.get(upstream.config.id, frozenset())
         return all(kept.get(kind) is one for kind, one in _answered(upstream).items()) and not old
 
     async def _keep(self, upstreams: Iterable[Upstream]) -> bool:
@@ -255,10 +280,9 @@ class CatalogSync:
             return False
         transport = upstream.transport or upstream.config.type
         about = (server, self._fingerprints[server], transport, upstream.negotiated, lists)
-        asks = upstream.asks_in_calls
+        habits = _habits(upstream)
         catalog = await asyncio.to_thread(catalog_of, *about)
-        if asks:
-            catalog = replace(catalog, items=(*catalog.items, ItemList(ASKS, "[]")))
+        catalog = replace(catalog, items=(*catalog.items, *(ItemList(habit, "[]") for habit in sorted(habits))))
         before, versions = self._known.get(server), await asyncio.to_thread(_versions, catalog.tools)
         self._known[server] = versions
         if before is not None:
@@ -273,8 +297,7 @@ class CatalogSync:
         if any(kind in kept and kept[kind] is not one for kind, one in lists.items()):
             self._not_before[server] = asyncio.get_running_loop().time() + AGAIN
         self._kept[server] = {**kept, **lists}, now
-        if asks:
-            self._asking.add(server)
+        self._habits[server] = habits
         if self._fault is not None:
             log.info("catalogs are kept again")
             self._fault = None
@@ -303,6 +326,12 @@ class CatalogSync:
 def _answered(upstream: Upstream) -> dict[Kind, list[Any]]:
     """Return the lists to keep: the tools, and those others that this connection or an earlier one has answered."""
     return {kind: upstream.lists[kind] for kind in KEPT if kind == "tool" or upstream.lists.was_read(kind)}
+
+
+def _habits(upstream: Upstream) -> frozenset[str]:
+    """Return the kinds of the rows to keep about the habits of a server."""
+    habits = {ASKS: upstream.asks_in_calls, GROWS: upstream.lists.grows}
+    return frozenset(kind for kind, has in habits.items() if has)
 
 
 def _nothing(lists: Mapping[str, Lists]) -> None:

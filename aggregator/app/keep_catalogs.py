@@ -18,13 +18,15 @@ _AT_MOST: Final = 5.0
 
 
 async def keep_catalogs(loaded: Loaded, supervisor: Supervisor) -> None:
-    """Keep the catalogs of all servers that are connected. A failure costs them their kept lists, and is no fault of
-    the command.
+    """Keep the catalogs of all servers that are connected, and recall what is kept about their habits. A failure costs
+    them their kept lists, and is no fault of the command.
     """
     url = loaded.storage or default_url(os.environ)
     database = LazyDatabase(url, loaded.config.audit.chain_key)
     try:
         async with asyncio.timeout(_AT_MOST), database:
-            await CatalogSync(supervisor, url, database, asyncio.Event()).keep_seen()
+            sync = CatalogSync(supervisor, url, database, asyncio.Event())
+            await sync.recall_habits()
+            await sync.keep_seen()
     except Exception as error:  # of the database, or of the disk below it
         log.debug("the catalogs that were seen are not kept: %s", error)

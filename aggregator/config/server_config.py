@@ -231,6 +231,12 @@ class ServerConfig(ConfigModel):
         default="", repr=False, description="The key of the entry; see `aggregator.config.servers.entry_key`."
     )
 
+    @property
+    def shows_new(self) -> bool:
+        """Return whether items that the server adds are shown without an approval."""
+        given = self.on_change
+        return self.on_new == "show" or given == "warn" or (not isinstance(given, str) and "new" in given.accept)
+
     def progress_extends(self, limit: float) -> bool:
         """Return True if progress starts a time limit anew: by its own setting, else if the limit is the default."""
         if self.limits.timeout_resets_on_progress is not None:

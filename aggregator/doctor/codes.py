@@ -95,6 +95,7 @@ CODES: Final[Mapping[str, CodeMeaning]] = {
     "server_name_taken": _code("error", "two servers have one name or prefix"),
     "server_twice": _code("warning", "two servers start the same program or have the same address"),
     "server_slow": _code("note", "a server takes long to start"),
+    "server_grows": _code("note", "a server adds tools while it runs, and they wait for an approval"),
     "server_asks": _code("note", "a server asks hosts during calls, which decides who shares its connections"),
     "tools_reported": _code("warning", "agents reported tools of a server as broken"),
     "server_unused": _code("note", "no tool of a server was called in the last 30 days"),

@@ -31,7 +31,7 @@ from aggregator.doctor.checks.machine import of_machine, of_modes
 from aggregator.doctor.checks.model_view import of_renamed
 from aggregator.doctor.checks.policies import of_agent, of_denials, of_keys, of_policies
 from aggregator.doctor.checks.programs import of_node, of_programs
-from aggregator.doctor.checks.servers import of_asking, of_servers
+from aggregator.doctor.checks.servers import of_asking, of_growing, of_servers
 from aggregator.doctor.checks.storage import of_chain, of_held, of_storage
 from aggregator.doctor.finding import CheckFinding, DoctorReport, found, in_order, with_option
 from aggregator.doctor.gather.configuration import ConfigRead, lost_servers, read_config
@@ -182,7 +182,8 @@ class _Doctor:
         if config.loaded is not None:
             servers = config.loaded.config.servers
             ids = {server.id for server in servers}
-            self._findings += of_held(rows.held, ids, rows.grows)
+            self._findings += of_held(rows.held, ids)
+            self._findings += of_growing(rows.grows, servers)
             self._findings += of_asking(rows.asking, servers)
             self._findings += of_reports(rows.reports, ids)
         if not read.has_rows:

@@ -12,7 +12,15 @@ from sqlalchemy import ColumnElement, Connection, Table, Update, delete, func, i
 from aggregator.storage.engine import postgres
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.errors import ValueTooLong
-from aggregator.storage.records import SEEN_TO_THE, Definition, KeptCatalog, ServerCatalog, ToolVersion, VersionSeen
+from aggregator.storage.records import (
+    HABITS,
+    SEEN_TO_THE,
+    Definition,
+    KeptCatalog,
+    ServerCatalog,
+    ToolVersion,
+    VersionSeen,
+)
 from aggregator.storage.tables import mcp_item_lists, mcp_servers, mcp_tool_versions, mcp_tools
 
 SUBJECT: Final = "mcp_servers"
@@ -58,6 +66,22 @@ class Catalogs:
                     listed = tuple(Definition(*row[1:]) for row in rows if row[1] is not None)
                     items = await connection.execute(lists.where(mcp_servers.c.fingerprint == fingerprint))
                     found[fingerprint] = KeptCatalog(rows[0][0], listed, {kind: text for kind, text in items})
+        return found
+
+    async def habits(self, fingerprints: Iterable[str]) -> dict[str, frozenset[str]]:
+        """Return the kinds of the rows about the habits of servers, by fingerprint.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        columns = mcp_item_lists.c
+        query = select(columns.fingerprint, columns.kind).where(
+            columns.fingerprint.in_(list(fingerprints)), columns.kind.in_(sorted(HABITS))
+        )
+        found: dict[str, frozenset[str]] = {}
+        async with self._engine.read() as connection:
+            for fingerprint, kind in await connection.execute(query):
+                found[fingerprint] = found.get(fingerprint, frozenset()) | {kind}
         return found
 
     async def keep(self, catalog: ServerCatalog, *, now: float) -> list[str]:

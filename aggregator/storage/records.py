@@ -164,6 +164,9 @@ class Definition:
 
 # In place of a kind: the server asks hosts in the course of calls, which tells not for which one.
 ASKS: Final = "asks"
+# In place of a kind: the server adds tools while it is connected.
+GROWS: Final = "grows"
+HABITS: Final = frozenset({ASKS, GROWS})
 
 
 @dataclass(frozen=True, slots=True)

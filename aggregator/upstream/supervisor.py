@@ -6,7 +6,7 @@ Law: an upstream that is no longer configured takes no new calls; it ends when i
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Collection, Hashable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, Literal
 
@@ -348,8 +348,13 @@ class Supervisor:
 
     async def wait_tried(self, upstream: Upstream, at_most: float) -> None:
         """Wait until one upstream, or its replacement, has been connected or has failed once."""
-        deadline, server = asyncio.get_running_loop().time() + at_most, upstream.config.id
-        while self._upstreams.get(server, upstream).state == "starting" and await self._wait_changed(deadline):
+        server = upstream.config.id
+        await self.wait_until(lambda: self._upstreams.get(server, upstream).state != "starting", at_most)
+
+    async def wait_until(self, holds: Callable[[], bool], at_most: float) -> None:
+        """Wait until a condition about upstreams holds, which is looked at when one of them changes."""
+        deadline = asyncio.get_running_loop().time() + at_most
+        while not holds() and await self._wait_changed(deadline):
             pass
 
     @property

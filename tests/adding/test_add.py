@@ -12,13 +12,24 @@ from typing import Any
 
 import pytest
 
+from aggregator.app.build import build_app
+from aggregator.app.catalog_sync import fingerprint
+from aggregator.config.load import load
+from aggregator.domain.principal import LOCAL
+from aggregator.domain.versions import LATEST_LEGACY
+from aggregator.gateway.host import Host
+from aggregator.pins.decide.upgrade import ADDS_TOOLS, SHOW_NEW
+from aggregator.storage.database import open_database
 from tests.adding.bundles import bundle, files_in, manifest, node_bundle
 from tests.adding.descriptions import NPM, server
 from tests.adding.registry import FakeRegistry, fake_registry
+from tests.doctor.place import SERVER
 from tests.end_to_end.programs import ProgramResult, run
 from tests.end_to_end.server_harness import ROOT
+from tests.peers.back_channel import FakeBackChannel
 from tests.peers.sdk import build
 from tests.peers.serving import serving
+from tests.polling import until
 
 CANARY = "sk-canary-8f3a9c1d2e7b"
 # A server that fails, and says why.
@@ -76,6 +87,33 @@ def text(path: Path) -> str:
 
 def put(path: Path, content: str) -> None:
     path.write_text(content)
+
+
+def growing(when: str) -> tuple[str, ...]:
+    """The words of a server that adds a tool while it runs."""
+    return ("--", sys.executable, str(SERVER), "--grows", when)
+
+
+async def test_a_server_that_adds_tools_is_proposed_on_new(config: Path) -> None:
+    """2 of issue 32's first part: seen in the trial, or kept of the same entry; not if new tools are shown anyway."""
+    proposed = f"box {ADDS_TOOLS}: {SHOW_NEW}."
+    assert '`"on_new": "show"`' in SHOW_NEW
+    assert proposed in (await add(config, "box", *growing("list"))).out.splitlines()
+    first = await add(config, "box", "--replace", *growing("call"))
+    assert (first.code, proposed in first.out) == (0, False)
+    storage = f"sqlite:///{config.parent / 'home' / 'aggregator' / 'aggregator.db'}"
+    loaded = load(config, {})
+    app = build_app(loaded.config, loaded.policies, storage, keeps_records=True)
+    host = Host("cli", "canonical", LOCAL, version=LATEST_LEGACY)
+    async with app.running():
+        await app.gateway.answer(host, "tools/call", {"name": "box.tool_0", "arguments": {}}, FakeBackChannel())
+        async with open_database(storage) as database:
+            of = [fingerprint(app.upstreams["box"].config)]
+            await until(lambda: database.catalogs.habits(of), "it is kept")
+    again = await add(config, "box", "--replace", "--json", *growing("call"))
+    assert json.loads(again.out)["trial"]["adds_tools"] is True
+    other = await add(config, "bix", *growing("call"))
+    assert (other.code, ADDS_TOOLS in other.out) == (0, False)
 
 
 async def test_a_command_is_tried_and_written_into_the_file_as_it_was(config: Path) -> None:

@@ -2,7 +2,8 @@
 
 `--tools N`, `--length L` of their names, `--noise` prints to stdout, `--bad-schema` for the second tool,
 `--circles` always names the same next page, `--silent` answers nothing, `--die TEXT` ends with these last words,
-`--version V` as what `initialize` says, `--needs NAME` ends with last words unless this variable is set.
+`--version V` as what `initialize` says, `--needs NAME` ends with last words unless this variable is set,
+`--grows WHEN` adds a tool after its first list (`list`) or after a call (`call`), and announces it.
 """
 
 import argparse
@@ -27,6 +28,7 @@ def main() -> None:
     parser.add_argument("--die")
     parser.add_argument("--version", default="1")
     parser.add_argument("--needs")
+    parser.add_argument("--grows", choices=["list", "call"])
     options, _ = parser.parse_known_args()
     if options.die is not None:
         sys.stderr.write(f"{options.die}\n")
@@ -44,6 +46,9 @@ def main() -> None:
             answer: dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
             result = answered(message, options)
             answer |= {"error": {"code": -32601, "message": "no"}} if result is None else {"result": result}
+            if message["method"] == f"tools/{options.grows}":
+                options.grows, options.tools = "grown", options.tools + 1
+                print('{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}', flush=True)
             print(json.dumps(answer), flush=True)
 
 
@@ -51,7 +56,8 @@ def answered(message: dict[str, Any], options: argparse.Namespace) -> dict[str, 
     """Return the result of one request; None for a method that is not known."""
     if message["method"] == "initialize":
         version = {"name": "small", "version": options.version}
-        return {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": version}
+        tells = {"listChanged": options.grows is not None}
+        return {"protocolVersion": "2025-06-18", "capabilities": {"tools": tells}, "serverInfo": version}
     if message["method"] == "tools/list":
         tools = [tool(at, options) for at in range(options.tools)]
         return {"tools": tools, "nextCursor": "again"} if options.circles else {"tools": tools}

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,7 @@ from aggregator.doctor.checks.gateway import GatewayFacts, HttpAnswer, of_answer
 from aggregator.doctor.checks.host_files import HostFacts, OwnEntry, of_host
 from aggregator.doctor.checks.model_view import ToolsSeen, ToolsThere, of_seen
 from aggregator.doctor.checks.policies import Denial, of_denials
-from aggregator.doctor.checks.servers import ServerFacts, of_asking, of_servers
+from aggregator.doctor.checks.servers import ServerFacts, of_asking, of_growing, of_servers
 from aggregator.doctor.checks.storage import StorageFacts, of_held, of_storage
 from aggregator.doctor.codes import CODES
 from aggregator.doctor.finding import SEVERITIES, CheckFinding, DoctorReport, in_order
@@ -53,8 +53,10 @@ SERVERS = st.builds(
 )
 
 
-def entry(name: str, isolation: Isolation = "auto") -> ServerConfig:
-    return ServerConfig(id=name, key=name, prefix=name, type="stdio", command="x", isolation=isolation)
+def entry(name: str, **given: Any) -> ServerConfig:
+    return ServerConfig.model_validate(
+        {"id": name, "key": name, "prefix": name, "type": "stdio", "command": "x", **given}
+    )
 
 
 def well_formed(finding: CheckFinding) -> bool:
@@ -208,6 +210,7 @@ UNSEEDED: Final = frozenset(
         "host_entry_of_folder",
         "host_settings_unseen",
         "server_asks",
+        "server_grows",
         "tools_reported",
     }
     | {"issuer_unreadable", "public_url_missing", "vault_key_missing", "vault_key_needed", "vault_key_open"}
@@ -244,7 +247,7 @@ def test_the_codes_without_a_seed_are_found_by_their_facts() -> None:
         *of_reports({"shop": ReportCounts(1, 1)}, {"shop"}),
         *of_asking({"box"}, [entry("box")]),
         *of_held({"shop": ("order",), "gone": ("x",)}, {"shop"}),
-        *of_held({"shop": ("order",)}, {"shop"}, {"shop"}),
+        *of_growing({"box"}, [entry("box")]),
         *of_storage(StorageFacts(None, fault="driver", said="It is not installed."), audited=True),
         *of_host(HostFacts("cursor", "Cursor", PLACE, entries=(of_folder,)), Path("/c.json"), None),
         *of_host(HostFacts("raycast", "Raycast", None, asked_for=True), Path("/c.json"), None),
@@ -290,6 +293,18 @@ def test_a_server_that_asks_is_told_by_who_shares_its_connections() -> None:
 
 
 def test_a_server_that_adds_tools_while_it_runs_is_told_of_the_setting() -> None:
-    (plain,), (grows,) = (list(of_held({"shop": ("order",)}, {"shop"}, some)) for some in ((), ("shop",)))
-    assert "on_new" not in str(plain.fix)
-    assert '"on_new": "show"' in str(grows.fix)
+    ways: list[dict[str, Any]] = [
+        {},
+        {"on_new": "show"},
+        {"on_change": "warn"},
+        {"on_change": {"accept": ["new"]}},
+        {"on_change": {"accept": ["wider"]}},
+    ]
+    servers = [entry(f"s{at}", **way) for at, way in enumerate(ways)]
+    found = list(
+        of_growing({"s0", "s1", "s2", "s3", "s4", "gone"}, [*servers, servers[0].model_copy(update={"id": "t"})])
+    )
+    assert [one.where for one in found] == ["s0", "s4"]
+    assert found[0].message == "s0 added tools while it was connected, and such tools wait for an approval."
+    assert found[0].fix == 'If it does so by design, write `"on_new": "show"` in its entry.'
+    assert all(map(well_formed, found))

@@ -291,6 +291,33 @@ async def test_the_rest_of_a_first_list_counts_before_it_is_written(shop: Changi
     assert (await shop.rows())["tool", "refund"].held
 
 
+@pytest.mark.parametrize(
+    ("tools", "grows"),
+    [
+        (("order", "invoice", "refund"), True),
+        (("refund", "invoice", "order"), True),
+        (("order", "refund"), False),
+        (("order", "invoice*", "refund"), False),
+        (("order",), False),
+        (("order", "invoice*"), False),
+    ],
+)
+async def test_a_list_grows_if_tools_come_and_all_others_stay(
+    shop: ChangingServer, tools: tuple[str, ...], grows: bool
+) -> None:
+    """Anything else may be an upgrade of a server behind an address, as the first list of the next connection is."""
+    shop.says(tool("order"), tool("invoice"))
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+        shop.says(*(reworded(name[:-1], "Other words.") if "*" in name else tool(name) for name in tools))
+        await read(harness, shop)
+        assert harness.app.upstreams["shop"].lists.grows is grows
+    shop.says(*shop.tools, tool("ship"))
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+        assert grows or not harness.app.upstreams["shop"].lists.grows
+
+
 async def test_an_upgrade_is_told_from_tools_that_come_while_it_runs(shop: ChangingServer) -> None:
     """The versions stand beside the pins, so that a restart knows the one before."""
     shop.says(version="1.0")
@@ -300,6 +327,7 @@ async def test_an_upgrade_is_told_from_tools_that_come_while_it_runs(shop: Chang
         await read(harness, shop)
         await harness.settled()
         assert "later" in (await shop.rows())["tool", "refund"].classes
+        assert harness.app.upstreams["shop"].lists.grows
     shop.says(*shop.tools, tool("ship"), version="1.1")
     async with running(shop.config(), storage=shop.storage) as harness:
         await harness.settled()

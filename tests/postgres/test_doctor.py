@@ -20,7 +20,7 @@ from aggregator.storage.audit.chain import ChainBatch
 from aggregator.storage.database import open_database
 from aggregator.storage.engine.engine import Engine
 from aggregator.storage.locate import full_url
-from aggregator.storage.records import ADDED_LATER, ASKS, ItemList, KeyRecord, SeenItem, ServerCatalog
+from aggregator.storage.records import ADDED_LATER, ASKS, GROWS, ItemList, KeyRecord, SeenItem, ServerCatalog
 from aggregator.storage.tables import REVISION
 from tests.audit.logs import NOTHING, make_call
 from tests.doctor.place import Place
@@ -100,7 +100,11 @@ async def fill(url: str) -> None:
         await database.catalogs.keep(ServerCatalog("box", "f" * 64, *about, (ItemList(ASKS, "[]"),)), now=now)
         # Of an earlier entry with the same name.
         await database.catalogs.keep(ServerCatalog("other", "a" * 64, *about, (ItemList(ASKS, "[]"),)), now=now - DAY)
-        await database.catalogs.keep(ServerCatalog("other", "b" * 64, *about), now=now)
+        await database.catalogs.keep(ServerCatalog("other", "b" * 64, *about, (ItemList(GROWS, "[]"),)), now=now)
+        assert await database.catalogs.habits(["f" * 64, "b" * 64, "c" * 64]) == {
+            "f" * 64: frozenset({ASKS}),
+            "b" * 64: frozenset({GROWS}),
+        }
         calls = [make_call(1, started=now - 31 * DAY, server="box"), make_call(2, started=now, server="other")]
         maker = RowMaker(NOTHING, lambda: "process")
         await database.audit.append(ChainBatch([maker.row(call) for call in calls]))
@@ -119,6 +123,7 @@ async def test_the_rows_of_either_database_are_shown(
     assert examined.of("server_asks")["where"] == "box"
     assert sum(one["code"] == "server_asks" for one in examined.report["findings"]) == 1
     assert examined.of("tools_reported")["message"] == "Agents reported 1 tool of box as broken (2 times)."
+    assert [one["where"] for one in examined.report["findings"] if one["code"] == "server_grows"] == ["box", "other"]
     assert "'later'" in examined.of("definitions_held")["message"]
     assert "k1" in examined.of("key_expired")["message"]
     assert examined.of("server_unused")["message"].startswith("No tool of box ")

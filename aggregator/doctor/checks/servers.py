@@ -9,6 +9,7 @@ from aggregator.config.server_config import ServerConfig
 from aggregator.doctor.finding import CheckFinding, brief, found
 from aggregator.domain.connection_causes import CauseKind, cause_in, without_mend
 from aggregator.gateway.views.server_seen import ASKS_IN_CALLS
+from aggregator.pins.decide.upgrade import ADDS_TOOLS, SHOW_NEW
 
 # Seconds to start, above which a host may not have the tools in its first list.
 _SLOW: Final = 8.0
@@ -50,6 +51,16 @@ def of_asking(asking: Collection[str], servers: Iterable[ServerConfig]) -> Itera
             said = f"{server.id} asks during calls, and is refused the answer while several hosts share its connection."
             fix = f'Take `"isolation": "shared"` out of the entry of {server.id}.'
             yield found("server_asks", said, fix, server.id, severity="warning")
+
+
+def of_growing(grows: Collection[str], servers: Iterable[ServerConfig]) -> Iterator[CheckFinding]:
+    """Yield the configured servers that have added tools while they were connected, and whose new tools wait.
+
+    grows: the ids of all servers that have.
+    """
+    for server in servers:
+        if server.id in grows and not server.shows_new:
+            yield found("server_grows", f"{server.id} {ADDS_TOOLS}.", f"{SHOW_NEW.capitalize()}.", server.id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ DatabaseFault = Literal[
 
 # Names in one sentence.
 _NAMED: Final = 5
-_GROWS: Final = ' It added tools while it ran: if it does so by design, set `"on_new": "show"` in its entry.'
 _MIB: Final = 2**20
 _FULL: Final = 16 * _MIB
 _LOW: Final = 512 * _MIB
@@ -90,13 +89,8 @@ def of_chain(begun_with: str | None, key: str | None) -> Iterator[CheckFinding]:
         )
 
 
-def of_held(
-    held: Mapping[str, Sequence[str]], servers: Collection[str], grows: Collection[str] = ()
-) -> Iterator[CheckFinding]:
-    """Yield the configured servers with definitions that wait for an approval, given by their names.
-
-    grows: the servers that added some of these while they were connected.
-    """
+def of_held(held: Mapping[str, Sequence[str]], servers: Collection[str]) -> Iterator[CheckFinding]:
+    """Yield the configured servers with definitions that wait for an approval, given by their names."""
     for server, names in held.items():
         if server in servers:
             shown = ", ".join(f"{name!r:.60}" for name in names[:_NAMED])
@@ -105,8 +99,7 @@ def of_held(
                 "definitions_held",
                 f"{server} has definitions that wait for an approval: {shown}{more}. What was approved goes on, unless "
                 "calls of it would fail.",
-                f"Look at `aggregator pins diff {server}`, then run `aggregator pins approve {server}`."
-                f"{_GROWS if server in grows else ''}",
+                f"Look at `aggregator pins diff {server}`, then run `aggregator pins approve {server}`.",
                 server,
             )
 

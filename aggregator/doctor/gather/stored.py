@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from aggregator.storage.records import ADDED_LATER, ASKS
+from aggregator.storage.records import ADDED_LATER, ASKS, GROWS
 from aggregator.tool_reports.doctor import ReportCounts
 
 # The rows of a query with named parameters.
@@ -17,11 +17,12 @@ _HELD: Final = (
     "SELECT server, kind, name, entry, classes FROM pinned_items WHERE held = 1 ORDER BY server, kind, name LIMIT 1000"
 )
 # Of the last entry of each server in a configuration.
-_ASKING: Final = (
-    "SELECT s.id FROM mcp_servers AS s "
+_HABITS: Final = (
+    "SELECT s.id, i.kind FROM mcp_servers AS s "
     "JOIN (SELECT id, max(connected) AS connected FROM mcp_servers GROUP BY id) AS last "
     "ON last.id = s.id AND last.connected = s.connected "
-    "JOIN mcp_item_lists AS i ON i.server = s.id AND i.fingerprint = s.fingerprint WHERE i.kind = :kind LIMIT 1000"
+    "JOIN mcp_item_lists AS i ON i.server = s.id AND i.fingerprint = s.fingerprint "
+    "WHERE i.kind IN (:asks, :grows) LIMIT 1000"
 )
 _REPORTS: Final = "SELECT server, count(DISTINCT tool), sum(times) FROM tool_reports GROUP BY server ORDER BY server"
 _OLDEST: Final = "SELECT min(started) FROM mcp_tool_call_log"
@@ -31,8 +32,8 @@ _CALLS: Final = "SELECT server_id, count(*) FROM mcp_tool_call_log WHERE started
 @dataclass(frozen=True, slots=True)
 class StoredRows:
     """The rows of a database: the keys without their hashes; `chained` names the key that the audit log was begun
-    with. `held` are the names of held definitions by server; servers of `grows` added some while they were connected.
-    `asking` are the servers that have asked hosts during calls, `reports` the tools that agents reported, by server.
+    with. `held` are the names of held definitions by server. Servers of `grows` have added tools while they were
+    connected, those of `asking` have asked hosts during calls. `reports` are the tools that agents reported, by server.
     """
 
     keys: tuple[Mapping[str, object], ...] = ()
@@ -49,12 +50,13 @@ def stored_rows(rows: Rows, entries: Mapping[str, str]) -> StoredRows:
     entries: the key of each configured server's entry, by the server's id.
     """
     held, grows = _held(rows, entries)
+    habits = [(str(server), kind) for server, kind in rows(_HABITS, {"asks": ASKS, "grows": GROWS})]
     return StoredRows(
         _keys(rows),
         _first(rows, _HEAD),
         held,
-        grows,
-        frozenset(id for (id,) in rows(_ASKING, {"kind": ASKS})),
+        grows | {server for server, kind in habits if kind == GROWS},
+        frozenset(server for server, kind in habits if kind == ASKS),
         {server: ReportCounts(*counts) for server, *counts in rows(_REPORTS, {})},
     )
 

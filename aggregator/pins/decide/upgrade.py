@@ -6,10 +6,9 @@ from typing import Final, NamedTuple
 from aggregator.storage.records import ADDED_LATER, SERVED
 
 _WORKS: Final = "nothing that was approved is broken"
-_LATER: Final = (
-    'the server added {} while it was connected, which is no upgrade: if it does so by design, set `"on_new": "show"` '
-    "in its entry"
-)
+ADDS_TOOLS: Final = "added tools while it was connected, and such tools wait for an approval"
+SHOW_NEW: Final = 'if it does so by design, write `"on_new": "show"` in its entry'
+_LATER: Final = f"the server added {{}} while it was connected, which is no upgrade: {SHOW_NEW}"
 
 
 class OpenCounts(NamedTuple):

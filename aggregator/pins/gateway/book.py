@@ -309,8 +309,7 @@ def rules_of(config: ServerConfig) -> PinRules:
     """Return the settings of a server about its pins."""
     given = config.on_change
     on_change = given if isinstance(given, str) else frozenset(given.accept)
-    shows_new = config.on_new == "show" or on_change == "warn" or "new" in on_change
-    return PinRules(config.trust == "ask", on_change, shows_new)
+    return PinRules(config.trust == "ask", on_change, config.shows_new)
 
 
 def unwritten(sight: UnwrittenPins, kind: PinKind, pins: ServerPins) -> UnwrittenPins | None:

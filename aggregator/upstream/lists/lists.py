@@ -51,7 +51,8 @@ class UpstreamLists:
     `on_change` is called after a list has changed. `examine` is awaited with each list before it takes effect, and with
     the first one of a connection even if it is the same, so that a long one has been worked through in `slices`.
     `redaction` removes known secrets from the items. `faults` gets what was wrong with a list that is used all the
-    same.
+    same. `grows`: the server has added tools while it was connected, and changed no other, in this process or an
+    earlier one.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class UpstreamLists:
         self._slices = slices
         self._examine = examine
         self._faults = faults
+        self.grows = False
         self._items: dict[Kind, list[Any]] = {kind: [] for kind in LIST_METHODS}
         self._known: set[Kind] = set()
         self._in_part: set[Kind] = set()
@@ -268,6 +270,8 @@ class UpstreamLists:
                 # Other instructions may have come with the connection.
                 await self._examine(kind, self._items[kind])
             return False
+        if kind == "tool" and drained.whole and not (begins or made_whole or self.grows):
+            self.grows = await self._slices.run(_adds(items, self._items[kind]))
         await self._examine(kind, items)
         self._items[kind] = items
         return True
@@ -343,6 +347,21 @@ def _with_missing(items: list[Any], before: list[Any], named_by: str) -> Steps[l
         if isinstance(name, str) and name not in names:
             kept.append(old)
     return kept
+
+
+def _adds(tools: list[Any], before: list[Any]) -> Steps[bool]:
+    """Return True if a list has all the tools of the one before unchanged, and more."""
+    named = {_name(tool): tool for tool in before}
+    for tool in tools:
+        yield
+        if (name := _name(tool)) in named and named.pop(name) != tool:
+            return False
+    return not named and len(tools) > len(before)
+
+
+def _name(tool: Any) -> str | None:
+    name = tool.get("name") if isinstance(tool, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def _unchanged(before: list[Any], after: list[Any]) -> Steps[list[Any]]:

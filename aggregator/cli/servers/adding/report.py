@@ -18,6 +18,7 @@ from aggregator.config.servers.secret_places import secret_places
 from aggregator.config.servers.secrets import secrets_in
 from aggregator.config.settings import Expose
 from aggregator.packages.plan import AskedValue
+from aggregator.pins.decide.upgrade import ADDS_TOOLS, SHOW_NEW
 from aggregator.redaction.field_names import is_opaque
 from aggregator.redaction.redactor import Redactor
 
@@ -169,6 +170,8 @@ class AddReport:
             say(f"warning: {one_line(line)}")
         for line in access_lines(trial.access, len(trial.tools)):
             say(line)
+        if trial.adds_tools:
+            say(f"{self.name} {ADDS_TOOLS}: {SHOW_NEW}.")
 
     def end(self) -> None:
         """Print whether it was written, and the remaining steps."""

@@ -36,6 +36,8 @@ _LONGEST_LINE: Final = 300
 _TICK: Final = 0.5
 # Seconds for the steps after the time limit of the connection: the error and the end of the program.
 _AFTER: Final = 10.0
+# Seconds in which a server that announces changes may add tools by itself after its first list.
+_GROWTH: Final = 1.0
 # Agents, and tools of a server, that the policies are evaluated for.
 _AGENTS: Final = 50
 _TOOLS: Final = 2_000
@@ -63,7 +65,8 @@ class AgentAccess:
 class TrialReport:
     """The result of a trial. `problem` is None if it connected; all texts are without secrets.
 
-    `login`: the only problem is that an account has to be connected (OAuth).
+    `login`: the only problem is that an account has to be connected (OAuth). `adds_tools`: the server has added tools
+    while it was connected, now or as the same entry before, and they would wait for an approval.
     """
 
     problem: str | None
@@ -75,6 +78,7 @@ class TrialReport:
     search_tokens: int = 0
     warnings: tuple[str, ...] = ()
     access: tuple[AgentAccess, ...] = ()
+    adds_tools: bool = False
 
     @property
     def tokens(self) -> int:
@@ -101,6 +105,8 @@ async def try_server(loaded: Loaded, server: ServerConfig, seconds: float, *, qu
             await _wait(app, upstream, seconds + _AFTER, progress)
             if upstream.state != "ready":
                 return _failed(upstream, loaded)
+            if _may_add(upstream):
+                await app.supervisor.wait_until(lambda: upstream.lists.grows, _GROWTH)
             await keep_catalogs(loaded, app.supervisor)
             return await _connected(app, upstream, live)
 
@@ -111,6 +117,11 @@ async def _wait(app: App, upstream: Upstream, seconds: float, progress: "_TrialP
     while upstream.state == "starting" and (passed := loop.time() - start) < seconds:
         progress.show(passed, upstream)
         await app.supervisor.wait_tried(upstream, _TICK)
+
+
+def _may_add(upstream: Upstream) -> bool:
+    offered = upstream.negotiated.capabilities.get("tools") if upstream.negotiated is not None else None
+    return not upstream.config.shows_new and isinstance(offered, dict) and bool(offered.get("listChanged"))
 
 
 def _failed(upstream: Upstream, loaded: Loaded) -> TrialReport:
@@ -143,6 +154,7 @@ async def _connected(app: App, upstream: Upstream, live: LivePolicies) -> TrialR
             )
         ),
         access=await _access(app, tools, live),
+        adds_tools=upstream.lists.grows and not server.shows_new,
     )
 
 
