@@ -11,7 +11,8 @@ from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.app.keep_catalogs import keep_catalogs
 from aggregator.catalog.describe.levels import level1, level2, level3
-from aggregator.catalog.search.index import SearchIndex
+from aggregator.catalog.search.index import SearchIndex, search
+from aggregator.catalog.search.relevance import check_weakness
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.setup import load_config
 from aggregator.cli.runtime.writer import say
@@ -38,7 +39,7 @@ def run(
     Raises:
         OperatorError: there is no such server.
     """
-    tools = run_loop(_tools(load_config(path, log_level="warning"), query, server, limit))
+    tools, weak = run_loop(_tools(load_config(path, log_level="warning"), query, server, limit))
     if as_json:
         say(json.dumps([{**tool.definition, "name": tool.name} for tool in tools], ensure_ascii=False, indent=2))
     else:
@@ -48,14 +49,19 @@ def run(
             say(line)
         if fitted is not None and fitted.left_out:
             say(f"{fitted.left_out} more do not fit {max_tokens} tokens.", file=sys.stderr)
+    if weak:
+        say(weak, file=sys.stderr)
     return 1 if query is not None and not tools else 0
 
 
-async def _tools(loaded: Loaded, query: str | None, server: str | None, limit: int | None) -> list[ToolRecord]:
+async def _tools(
+    loaded: Loaded, query: str | None, server: str | None, limit: int | None
+) -> tuple[list[ToolRecord], str]:
     async with stored_accounts(loaded) as accounts:
         app = build_app(loaded.config.all_started(), redactor=loaded.redactor, accounts=accounts)
         tools = await _of_servers(loaded, app, server)
-    return (tools if query is None else _found(loaded.config, tools, query, limit))[:limit]
+    found, weak = (tools, "") if query is None else _found(loaded.config, tools, query)
+    return found[:limit], weak
 
 
 async def _of_servers(loaded: Loaded, app: App, server: str | None) -> list[ToolRecord]:
@@ -68,7 +74,8 @@ async def _of_servers(loaded: Loaded, app: App, server: str | None) -> list[Tool
         return [tool for tool in app.gateway.catalog.tools if server in (None, tool.server, tool.prefix)]
 
 
-def _found(config: Config, tools: list[ToolRecord], query: str, limit: int | None) -> list[ToolRecord]:
+def _found(config: Config, tools: list[ToolRecord], query: str) -> tuple[list[ToolRecord], str]:
+    """Return the tools that fit a query, best first, and the line that says why even the best hardly does, or ""."""
     index = SearchIndex.of(
         (
             one.id,
@@ -77,4 +84,6 @@ def _found(config: Config, tools: list[ToolRecord], query: str, limit: int | Non
         )
         for one in config.servers
     )
-    return [hit.tool for hit in index.search(query, lambda tool: True, limit or len(tools))]
+    visible = index.visible_to(lambda tool: True)
+    found = [hit.tool for hit in search(visible, query, len(tools))]
+    return found, check_weakness(visible, query, [tool.name for tool in found])

@@ -46,7 +46,7 @@ from aggregator.gateway.request import Request
 from aggregator.gateway.revocation import RevocableTasks
 from aggregator.gateway.startup import StartupWait
 from aggregator.gateway.views.current import CurrentCatalog
-from aggregator.gateway.views.finder import Finder
+from aggregator.gateway.views.finder import MOST_FOUND, Finder
 from aggregator.gateway.views.first_steps import first_steps
 from aggregator.gateway.views.instructions import instructions_about
 from aggregator.gateway.views.list_changed import ListChanges
@@ -259,12 +259,28 @@ class Dispatcher:
         """Return the tools an agent may call, with the schemas in force for it: in list order, or best first for
         `query`.
         """
+        if query is not None:
+            return (await self.search_tools(principal, query, server=server, limit=limit))[0]
+        view = await self._listed(principal)
+        return (self._finder.of_server(view, server) if server is not None else list(self._finder.tools(view)))[:limit]
+
+    async def search_tools(
+        self, principal: Principal, query: str, *, server: str | None = None, limit: int | None = None
+    ) -> tuple[list[ToolRecord], str]:
+        """Return the tools that fit a query, best first, and the line that says why even the best hardly does; empty
+        if it fits, or nothing was found.
+        """
+        view = await self._listed(principal)
+        # At least as many as the meta tool searches: the answers kept for a query are of so many.
+        most = max(limit or len(self.catalog), MOST_FOUND)
+        found, judged = await self._finder.search_and_judge(view, query, most, server)
+        return found[:limit], judged.weak if judged is not None else ""
+
+    async def _listed(self, principal: Principal) -> View:
         await self._startup.settled()
         view = self.views.of(principal)
         await self.views.prepare_listing(view, self.catalog, self._supervisor.slices)
-        if query is not None:
-            return await self._finder.search(view, query, limit or len(self.catalog), server)
-        return (self._finder.of_server(view, server) if server is not None else list(self._finder.tools(view)))[:limit]
+        return view
 
     async def match_intent(self, principal: Principal, message: str, limit: int = 10) -> "IntentMatch":
         """Return the tools that a chat message asks for."""

@@ -176,6 +176,10 @@ async def test_tools_are_found_by_words(one: str) -> None:
     assert found.code == 0
     assert json.loads(found.out.splitlines()[0])["name"] == "box.echo"
     assert len(found.out.splitlines()) <= 2
+    assert "weak matches" not in found.err
+    weak = await run("tools", "cancel everything at the hairdresser", "--json", "--config", one)
+    assert json.loads(weak.out), "the tools are printed all the same"
+    assert weak.err.startswith("weak matches: no tool")
     nothing = await run("tools", "zxqvjk", "--config", one)
     assert (nothing.code, nothing.out) == (1, "")
 

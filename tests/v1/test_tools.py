@@ -80,6 +80,17 @@ async def test_texts_by_level(open_api: OpenApi) -> None:
         assert json.loads(texts[2]["text"])["inputSchema"]["required"] == ["city"]
 
 
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_search_that_nothing_fits_says_so(open_api: OpenApi, form: dict[str, Any]) -> None:
+    """3 of issue 31: the line of `search_tools`, in every form; a search that a tool fits has none."""
+    async with open_api("one") as api:
+        weak = await api.get("tools", query="天气 of my pizza", limit=1, **form)
+        assert weak.body["weak"].startswith('weak matches: no tool has "pizza"')
+        assert len(weak.body["tools"]) == 1, "what was found is there all the same"
+        for question in ({"query": "天气"}, {"query": "zxqvjk"}, {"server": "weather"}, {"message": "天气"}):
+            assert "weak" not in (await api.get("tools", **question, **form)).body
+
+
 async def test_the_short_form(open_api: OpenApi) -> None:
     """B2: `[工具] name: words` at level 1, `city: 城市名` at level 2, the schema at level 3."""
     async with open_api("one") as api:

@@ -27,11 +27,12 @@ async def tools_body(
     style: Style,
     source: SourceLookup,
     match: IntentMatch | None = None,
+    weak: str = "",
 ) -> dict[str, Any]:
     """Return the body with as many whole tools as fit, their cost in tokens, and how many were left out.
 
-    `style` is the spelling of names in MCP definitions, `source` returns the kind of server of a tool, and `match` is
-    how a message led to the tools.
+    `style` is the spelling of names in MCP definitions, `source` returns the kind of server of a tool, `match` is
+    how a message led to the tools, and `weak` says why even the best tool hardly fits the search.
     """
     write = _writer(query, style, source)
     items: list[Any] = []
@@ -52,7 +53,7 @@ async def tools_body(
         tokens += cost
         items.append(item)
     kind = {"level": query.level} if query.texts else {"format": query.format}
-    matched = _matched(match) if match is not None else {}
+    matched = _matched(match) if match is not None else {"weak": weak} if weak else {}
     body = {**matched, **kind, "tools": items, "tokens": tokens, "left_out": len(tools) - len(items) - len(unfit)}
     return {**body, "unfit": unfit} if unfit else body
 

@@ -170,19 +170,22 @@ class V1Frontend:
 
     async def tools(self, request: V1Request) -> V1Response:
         query = read_tools_query(request.scope["query_string"].decode("latin-1"))
-        principal, gateway, match = request.principal, self._gateway, None
+        principal, gateway, match, weak = request.principal, self._gateway, None, ""
         if query.message is not None:
             match = await gateway.match_intent(principal, query.message, query.limit or _MATCHED)
             found = list(match.tools)
         else:
-            found = await gateway.tools(principal, query=query.query, server=query.server, limit=query.limit)
+            if query.query is not None:
+                found, weak = await gateway.search_tools(principal, query.query, server=query.server, limit=query.limit)
+            else:
+                found = await gateway.tools(principal, server=query.server, limit=query.limit)
             if not found and query.server is not None:
                 _check_server(query.server, await gateway.servers(principal))
         await self._load_texts()
         from aggregator.frontends.v1.list_tools import tools_body
 
         style = gateway.views.of(principal).style("canonical")
-        return V1Response(200, await tools_body(query, found, style, gateway.source, match))
+        return V1Response(200, await tools_body(query, found, style, gateway.source, match, weak))
 
     async def intent(self, request: V1Request) -> V1Response:
         message, limit = read_intent(request.body)

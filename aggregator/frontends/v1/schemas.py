@@ -52,6 +52,9 @@ _MATCH: Final[Schema] = {
     "matched": {**_MAYBE, "description": "The words of the message that matched."},
     "server": {**_MAYBE, "description": "The server that is meant, if it is one."},
 }
+_WEAK: Final[Schema] = {
+    "weak": {**_SAID, "description": "Says why even the best tool hardly fits `query`. Not there if it fits."}
+}
 _COST: Final[Schema] = {
     "tokens": {**_COUNT, "description": "About what the tools cost a model."},
     "left_out": {**_COUNT, "description": "Tools that `max_tokens` left no room for."},
@@ -74,7 +77,7 @@ _CONVERSATION: Final[Schema] = {
 
 
 def _definitions(form: str, items: Schema) -> Schema:
-    return answer({"format": {"const": form}, "tools": _list(items), **_COST}, {**_MATCH, **_UNFIT})
+    return answer({"format": {"const": form}, "tools": _list(items), **_COST}, {**_MATCH, **_WEAK, **_UNFIT})
 
 
 def schemas(most_calls: int) -> dict[str, Schema]:
@@ -106,7 +109,7 @@ def schemas(most_calls: int) -> dict[str, Schema]:
                 "tools": _list(answer({"name": _SAID, "server": _SAID, "text": _SAID})),
                 **_COST,
             },
-            _MATCH,
+            {**_MATCH, **_WEAK},
         ),
         "McpTools": _definitions("mcp", request({"name": _SAID, "inputSchema": {"type": "object"}})),
         "OpenAiTools": _definitions(
