@@ -5,14 +5,18 @@ Law: nothing in a file makes this raise: a sentence with file and place reports 
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from aggregator.config.servers.foreign_references import harmless
 from aggregator.hosts.every_host import HOSTS
 from aggregator.hosts.model import HostFile, HostProgram, Machine, UnusableEntry
 from aggregator.hosts.parse import UnreadableFile, is_there, parse_file, repeated_names
 from aggregator.hosts.percent import with_references
+
+# The keys under which hosts keep their servers: people paste the entries of one host into the file of another.
+_USUAL_KEYS: Final = ("mcpServers", "servers", "mcp_servers")
+_STARTS: Final = frozenset({"command", "url", "httpUrl", "serverUrl"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +45,16 @@ class FoundFile:
 
 
 def discover(
-    machine: Machine, hosts: Iterable[HostProgram] = HOSTS, *, all_projects: bool = False
+    machine: Machine,
+    hosts: Iterable[HostProgram] = HOSTS,
+    *,
+    all_projects: bool = False,
+    misplaced: bool = False,
 ) -> tuple[FoundFile, ...]:
     """Return the existing host files, host by host; a file that two hosts share counts for the first.
 
     `all_projects` takes the servers of every project that a host knows, not those of the working folder alone.
+    `misplaced` takes servers under the key of another host too, which the host of the file does not read.
     """
     found: list[FoundFile] = []
     seen: set[tuple[str, tuple[str, ...]]] = set()
@@ -65,8 +74,32 @@ def discover(
             root = read[key]
             if not isinstance(root, UnreadableFile):
                 environ = machine.environ if machine.system == "windows" else None
-                found.append(_found(host, file, root, environ))
+                other = _other_key(file, root) if misplaced else None
+                found.append(
+                    _found(host, file, root, environ) if other is None else _misplaced(host, file, other, root, environ)
+                )
     return tuple(found)
+
+
+def _other_key(file: HostFile, root: Mapping[str, Any]) -> str | None:
+    """Return the key of another host that servers stand under, if the file has no key of its own host."""
+    if file.scope == "local" or root.get(file.servers[0]) is not None:
+        return None
+    for key in _USUAL_KEYS:
+        part = root.get(key)
+        if isinstance(part, Mapping) and any(
+            isinstance(one, Mapping) and _STARTS & one.keys() for one in part.values()
+        ):
+            return key
+    return None
+
+
+def _misplaced(
+    host: HostProgram, file: HostFile, key: str, root: Mapping[str, Any], environ: Mapping[str, str] | None
+) -> FoundFile:
+    found = _found(host, replace(file, servers=(key,), is_list=False), root, environ)
+    note = f"It stands under `{key}`, and {host.title} reads `{'.'.join(file.servers)}`: it has no effect there."
+    return replace(found, servers=tuple(replace(server, notes=(note, *server.notes)) for server in found.servers))
 
 
 def _files(host: HostProgram, machine: Machine, all_projects: bool) -> Iterator[HostFile]:

@@ -168,6 +168,24 @@ def test_servers_that_gemini_does_not_allow_are_off(tmp_path: Path) -> None:
     assert found["b"].fields == {"command": "y", "enabled": False}
 
 
+def test_servers_under_the_key_of_another_host(tmp_path: Path) -> None:
+    """E7: people paste the entries of one host into the file of another; doctor and install look at what is read."""
+    machine = empty_machine(tmp_path, "linux")
+    entry = {"command": "uvx", "args": ["mcp-server-time"]}
+    put(machine.home / ".config/Code/User/mcp.json", json.dumps({"mcpServers": {"a": entry}}))
+    put(machine.home / ".config/Code/User/settings.json", json.dumps({"mcpServers": {"b": entry}, "servers": {"x": 1}}))
+    put(machine.home / ".cursor/mcp.json", json.dumps({"servers": {"c": entry}}))
+    put(machine.home / ".codex/config.toml", '[mcpServers.d]\ncommand = "uvx"\nargs = ["mcp-server-time"]\n')
+    put(machine.home / ".kiro/settings/mcp.json", json.dumps({"mcpServers": {}, "servers": {"e": entry}}))
+    put(machine.home / ".qwen/settings.json", json.dumps({"servers": {"f": {"region": "eu"}}}))
+    found = servers_of(discover(machine, misplaced=True))
+    assert {name: server.fields for name, server in found.items()} == dict.fromkeys("abcd", entry)
+    assert (
+        found["b"].notes[0] == "It stands under `mcpServers`, and VS Code reads `mcp.servers`: it has no effect there."
+    )
+    assert servers_of(discover(machine)) == {}
+
+
 def test_profiles_and_both_files_of_vs_code(tmp_path: Path) -> None:
     machine = empty_machine(tmp_path, "macos")
     user = machine.home / "Library" / "Application Support" / "Code" / "User"

@@ -49,7 +49,7 @@ def run(config: Path | None, answers: InitAnswers, yes: bool) -> int:
     """
     if not yes and not at_terminal() and None in (answers.hosts, answers.agent, answers.install):
         raise OperatorError("There is no terminal to ask at. Add --yes, or --import, --agent and --install.")
-    there = [file for file in discover(this_machine()) if file.servers]
+    there = [file for file in discover(this_machine(), misplaced=True) if file.servers]
     known = list(dict.fromkeys(file.host.id for file in there))
     every = [host.id for host in HOSTS]
     hosts = _hosts(answers.hosts, every) if answers.hosts or yes else _ask_import(there, every)

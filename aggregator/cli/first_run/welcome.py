@@ -52,7 +52,7 @@ def run(help_instead: Callable[[], None]) -> int:
 
 def _first() -> int:
     say(_FIRST)
-    files = [file for file in discover(this_machine()) if file.servers]
+    files = [file for file in discover(this_machine(), misplaced=True) if file.servers]
     if not files:
         return 0
     hosts = ", ".join(dict.fromkeys(file.host.title for file in files))

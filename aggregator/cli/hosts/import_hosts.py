@@ -49,7 +49,7 @@ def run(hosts: Sequence[str], config: Path | None, options: ImportOptions) -> in
     machine = this_machine()
     chosen = tuple(dict.fromkeys(host_named(name) for name in hosts)) or HOSTS
     edit = open_config(config)
-    files = discover(machine, chosen, all_projects=options.all_projects)
+    files = discover(machine, chosen, all_projects=options.all_projects, misplaced=True)
     plan = plan_import(
         files,
         edit.servers,
@@ -62,6 +62,8 @@ def run(hosts: Sequence[str], config: Path | None, options: ImportOptions) -> in
     redact = redactor_of(plan)
     if not options.as_json:
         _show(plan, files, chosen, machine, redact)
+        if not options.all_projects and (more := _in_other_projects(machine, chosen, files)):
+            say(f"{more}: add --all-projects to see them.")
     written = _write(plan, edit, options)
     if options.as_json:
         report = {"config": str(edit.path), "written": written is not None, "files": plan_json(plan)}
@@ -100,6 +102,21 @@ def _show(
     else:
         places = f"{len(set(looked))} places of {len(HOSTS)} hosts"
         say(f"No server found in {places}. docs/hosts-and-servers.md lists them.")
+
+
+def _in_other_projects(machine: Machine, chosen: Sequence[HostProgram], files: Sequence[FoundFile]) -> str:
+    """Return in words how many servers hosts have in projects elsewhere; empty if they have none."""
+    seen = {(found.file.path, found.file.servers) for found in files}
+    elsewhere = [
+        found
+        for found in discover(machine, chosen, all_projects=True)
+        if found.servers and found.file.scope == "local" and (found.file.path, found.file.servers) not in seen
+    ]
+    if not elsewhere:
+        return ""
+    servers = _counted(sum(len(found.servers) for found in elsewhere), "server")
+    hosts = " and ".join(dict.fromkeys(found.host.title for found in elsewhere))
+    return f"{hosts}: {servers} of {_counted(len(elsewhere), 'other project')}"
 
 
 @dataclass(frozen=True, slots=True)
