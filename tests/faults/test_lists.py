@@ -91,7 +91,9 @@ KEPT: dict[str, Any] = {
     "a property called $ref": tool(schema=OBJECT | {"properties": {"$ref": {"type": "string"}}}),
     "a property called $schema": tool(schema=OBJECT | {"properties": {"$schema": {"type": "string"}}}),
     "recursive": tool(schema=OBJECT | {"properties": {"a": {"$ref": "#"}}}),
-    "its own id": tool(schema=OBJECT | {"$id": "https://e.com/s", "properties": {"a": {"$ref": "https://e.com/s#/x"}}}),
+    "its own id": tool(
+        schema=OBJECT | {"$id": "https://e.com/s", "properties": {"a": {"$ref": "https://e.com/s#/x"}}, "x": {}}
+    ),
     "own $id in outputSchema": tool(outputSchema=OBJECT | {"properties": {"$id": {"type": "string"}}}),
     "strange fields": tool(title=7, description=["x"], annotations="no", icons=None, execution=1, future={"a": 1}),
     "300 characters": tool("n" * 300),
@@ -208,12 +210,26 @@ async def test_a_list_without_end_is_used_as_far_as_it_came(
 
 
 @pytest.mark.parametrize("text", ['{"tools":null}', '{"tools":[]}'])
-async def test_an_empty_list_is_a_list(text: str, tmp_path: Path) -> None:
-    """C5: some languages write an empty list as null."""
+async def test_an_empty_list_is_a_list(text: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """C5: some languages write an empty list as null. That nothing is in it is said, once."""
     path = tmp_path / "tools.json"
     path.write_text(text)
-    async with running_app(raw_stdio("s", listing=path)) as harness:
-        assert harness.upstream("s").state == "ready", harness.upstream("s").reason
+    with caplog.at_level(logging.WARNING):
+        async with running_app(raw_stdio("s", listing=path), raw_stdio("good")) as harness:
+            assert harness.upstream("s").state == "ready", harness.upstream("s").reason
+            said = text_of(await harness.call("list_servers"))
+    assert "s (ready, 0 tools) [offers nothing: it lists no tools, prompts or resources]" in said.splitlines()
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == ["s offers nothing: it lists no tools, prompts or resources"]
+
+
+async def test_a_filter_that_takes_no_tool(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """E9: a misspelled name in `tools.include` is said."""
+    path = listed(tmp_path, tool("echo"), tool("large"))
+    with caplog.at_level(logging.WARNING):
+        async with running_app(raw_stdio("s", listing=path, tools={"include": ["ecko"]}), raw_stdio("good")):
+            messages = [record.getMessage() for record in caplog.records]
+    assert messages == ["s: `tools.include` and `tools.exclude` in its config take none of its tools, 2 in all"]
 
 
 @pytest.mark.parametrize("text", ['{"tools":{}}', "{}", "[]"])

@@ -340,6 +340,9 @@ class CatalogBuilder:
             found, warnings = yield from validate_tools_steps(
                 config, definitions, ambiguous=ambiguous, name_limit=naming.limit
             )
+            if definitions and not found and not warnings:
+                said = "`tools.include` and `tools.exclude` in its config take none of its tools"
+                warnings.append(f"{config.id}: {said}, {len(definitions)} in all")
         else:
             found, warnings = yield from item_steps(
                 config, kind, definitions, ambiguous=ambiguous, name_limit=naming.limit

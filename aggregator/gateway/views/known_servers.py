@@ -15,6 +15,7 @@ from aggregator.gateway.views.server_seen import ServerSeen, server_seen
 from aggregator.gateway.views.views import View, Views
 from aggregator.pins.gateway.book import PinBook
 from aggregator.pins.gateway.state import HeldItem
+from aggregator.upstream.upstream import Upstream
 from aggregator.upstream.upstreams import Upstreams
 
 # Characters of a name that are compared loosely with the names of servers.
@@ -44,7 +45,7 @@ class _Seen(NamedTuple):
 
 
 class KnownServers:
-    """The servers with an item for an agent, and absent ones whose tools it might call."""
+    """The servers with an item for an agent, and those that it might use, which are absent or have nothing to offer."""
 
     def __init__(
         self,
@@ -124,7 +125,7 @@ class KnownServers:
         upstream = self._upstreams[server]
         if not (
             any(server in part for part in (*seen.counts, seen.held))
-            or (upstream.config.enabled and upstream.away and view.might_use(upstream.config))
+            or (upstream.config.enabled and _has_nothing(upstream) and view.might_use(upstream.config))
         ):
             return None
         counts = (part.get(server, 0) for part in seen.counts)
@@ -145,3 +146,8 @@ class KnownServers:
         answering = (self._server(view, other, seen) for other in self._failover.answering(one.config.id))
         others = tuple(other.name for other in answering if other is not None)
         return replace(one, answered_by=others) if others else one
+
+
+def _has_nothing(upstream: Upstream) -> bool:
+    """Return whether a server is away, or there with nothing to offer: no item says that it exists."""
+    return upstream.away or upstream.lists.is_empty

@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 REFRESH_PAUSE: Final = 1.0
 # Seconds that an upstream with a list of tools is held back, so that its other lists are shown together with it.
 OTHERS_WAIT: Final = 2.0
+# The lists of a server together, whose fault is that nothing is in them.
+_ALL: Final = "lists"
 # The part of `limits.connect_timeout` that one page after the first may take.
 PAGE_SHARE: Final = 0.5
 
@@ -165,6 +167,17 @@ class UpstreamLists:
         except TimeoutError:
             late = "s and ".join(sorted(self._unread))
             log.info("%s is slow to list its %ss; they come later", self._config.value.id, late)
+        self._note_emptiness()
+
+    @property
+    def is_empty(self) -> bool:
+        """True if the server has answered for all its lists, and nothing is in them."""
+        return self._fresh.keys() == LIST_METHODS.keys() and not any(self._items.values())
+
+    def _note_emptiness(self) -> None:
+        """Say that a server has nothing to offer: its host sees no fault, and no tool."""
+        nothing = "offers nothing: it lists no tools, prompts or resources" if self.is_empty else None
+        self._faults.note_list(_ALL, nothing)
 
     def on_notification(self, method: str) -> bool:
         """Take a notification; return True if it is about a list."""
@@ -205,6 +218,8 @@ class UpstreamLists:
                 failures = 0 if await self.refresh(session, kind, sessions) else failures + 1
             again = kind not in self._unread
             self._note_read(kind)
+            if again:
+                self._note_emptiness()
             if failures:
                 await asyncio.sleep(backoff.delay(failures, SystemRandom().random()))
                 self._stale[kind].set()
