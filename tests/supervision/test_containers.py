@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from aggregator.upstream.process.containers import ContainerRun, Containers, starts_container
+from aggregator.upstream.process.container_starts import container_start
+from aggregator.upstream.process.containers import ContainerRun, Containers
 from aggregator.upstream.process.process import run_child
 from aggregator.upstream.process.reaper_pipe import Reaper
 from tests.polling import until
@@ -20,9 +21,10 @@ id=c0ffee$$
 case "$1" in
   --context) shift 2;;
 esac
-if [ "$1" = container ]; then shift; fi
+if [ "$1" = container ] || [ "$1" = compose ]; then shift; fi
 case "$1" in
   run)
+    case " $* " in *" --name "*) id="${{*#*--name }}"; id="${{id%% *}}";; esac
     touch "{state}/$id"
     echo "$*" > "{state}.args"
     while [ $# -gt 0 ]; do
@@ -63,6 +65,7 @@ class Daemon:
         program.parent.mkdir()
         program.write_text(DOCKER.format(state=self.state))
         program.chmod(0o755)
+        program.with_name("docker-compose").symlink_to(program)
         self.path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
 
     @property
@@ -103,6 +106,34 @@ async def test_a_container_is_removed_when_its_server_ends(
         assert not daemon.containers
         await reaper.close()
     assert daemon.args.startswith("run --cidfile ")
+    assert daemon.args.endswith(" -i box")
+    assert not noted(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("command", "args"),
+    [
+        ("env", ("A=b", "docker", "run", "-i", "box")),
+        ("timeout", ("600", "docker", "--context", "run", "run", "-i", "box")),
+        ("sh", ("-c", 'cd / && exec docker run -i "$@"', "--", "box")),
+        ("docker", ("compose", "run", "-i", "box")),
+        ("env", ("docker", "compose", "run", "-i", "box")),
+        ("docker-compose", ("run", "-i", "box")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+async def test_a_container_that_another_program_starts_is_removed(
+    daemon: Daemon, tmp_path: Path, command: str, args: tuple[str, ...]
+) -> None:
+    """C5: behind a wrapper, in the script of a shell, and by compose, which has no file for an id."""
+    reaper, up = Reaper(), asyncio.Event()
+    async with asyncio.timeout(20):
+        async with run_child("box", command, args, {}, None, lambda _: up.set(), reaper, 0.0):
+            await up.wait()
+            assert len(daemon.containers) == 1
+        assert not daemon.containers
+        await reaper.close()
+    assert daemon.args.startswith("run --")
     assert daemon.args.endswith(" -i box")
     assert not noted(tmp_path)
 
@@ -202,15 +233,29 @@ async def test_what_is_noted_is_for_this_user_alone_and_no_option(daemon: Daemon
 
 
 def test_what_starts_a_container() -> None:
-    assert starts_container("/usr/bin/podman", ["--url=ssh://a", "run", "box"])
-    assert starts_container("nerdctl", ["-n", "space", "container", "run", "box"])
-    assert starts_container("docker.exe", ["run", "box"])
+    for command, args in (
+        ("/usr/bin/podman", ["--url=ssh://a", "run", "box"]),
+        ("nerdctl", ["-n", "space", "container", "run", "box"]),
+        ("docker.exe", ["run", "box"]),
+        ("docker", ["compose", "-f", "run", "--profile=x", "run", "box"]),
+        ("podman-compose", ["run", "box"]),
+        ("cmd", ["/c", "docker", "run", "box"]),
+        ("bash", ["-lc", "docker pull box; docker container run box"]),
+    ):
+        assert container_start(command, args) is not None, (command, args)
     for command, args in (
         ("docker", ["exec", "box", "run"]),
-        ("docker", ["compose", "run", "box"]),
+        ("docker", ["compose", "up", "run"]),
+        ("docker", ["compose", "run", "--name", "mine", "box"]),
         ("docker", ["--context", "run", "ps"]),
         ("docker", []),
         ("uvx", ["run"]),
         ("dockerize", ["run"]),
+        ("env", ["A=b", "uvx", "run"]),
+        ("sh", ["-c", "docker run a & docker run b"]),
+        ("sh", ["-c", "docker run --cidfile mine box"]),
+        ("sh", ["-c", "./my-docker run box"]),
+        ("sh", ["docker", "run"]),
+        ("sh", ["-c"]),
     ):
-        assert not starts_container(command, args), (command, args)
+        assert container_start(command, args) is None, (command, args)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from aggregator.domain.bounds.tasks import Tasks
+from aggregator.upstream.process.container_starts import ContainerStart, container_start, removing
 from aggregator.upstream.process.reaper import CID, RECORD, container_in, removal
 
 try:
@@ -27,13 +28,6 @@ except ImportError:  # Windows
 
 log = logging.getLogger(__name__)
 
-_PROGRAMS: Final = frozenset({"docker", "podman", "nerdctl"})
-# Options before `run` whose value is a word of its own.
-_WITH_VALUE: Final = frozenset(
-    {"--context", "-c", "--host", "-H", "--config", "--log-level", "-l", "--tlscacert", "--tlscert", "--tlskey"}
-    | {"--url", "--connection", "--identity", "--root", "--runroot", "--storage-driver", "--namespace", "-n"}
-    | {"--address", "-a"}
-)
 # Variables by which these programs find their daemon.
 _VARIABLES: Final = ("PATH", "HOME", "USERPROFILE", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "SYSTEMROOT")
 _PREFIXES: Final = ("DOCKER_", "CONTAINER_", "CONTAINERS_", "CONTAINERD_")
@@ -73,25 +67,25 @@ class Containers:
         self, command: str, args: Sequence[str], env: Mapping[str, str], cwd: str | None = None
     ) -> ContainerRun | None:
         """Return the start in a folder with a file for the container's id; None if it starts none. Use a thread."""
-        at = _run_at(command, args)
-        program = shutil.which(command, path=env.get("PATH"))
-        if at is None or program is None:
+        start = container_start(command, args)
+        removal = removing(start, command, env.get("PATH")) if start is not None else None
+        if start is None or removal is None:
             return None
         try:
             name = secrets.token_hex(8)
             record, file = self.folder / f"{name}{RECORD}", self.folder / f"{name}{CID}"
-            own = _own_file(args[at + 1 :])
             kept = {key: value for key, value in env.items() if key in _VARIABLES or key.startswith(_PREFIXES)}
-            # As the program reads it, and not the process that removes the container.
-            cid = os.path.join(cwd or os.getcwd(), own) if own else str(file)
-            written = {"command": [program, *args[: at + 1][:-1], "rm", "-f"], "cid": cid, "env": kept}
+            written = {"command": removal, "env": kept, **_known_by(start, name, file, cwd)}
             with os.fdopen(os.open(record, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
                 json.dump(written, opened)
         except OSError as error:
             log.warning("the container of %s cannot be noted, so it may be left behind: %s", command, error)
             return None
-        placed = args if own else (*args[: at + 1], "--cidfile", str(file), *args[at + 1 :])
-        return ContainerRun(tuple(placed), record)
+        if start.named:
+            placed = start.with_options("--name", str(written["name"]))
+        else:
+            placed = start.args if start.own_file else start.with_options("--cidfile", str(file))
+        return ContainerRun(placed, record)
 
     async def remove(self, run: ContainerRun, hurry: asyncio.Event) -> None:
         """Remove the container of a start, if there is one; in a hurry, that is left to the reaper."""
@@ -120,7 +114,8 @@ class Containers:
                 log.warning("a container could not be removed: %s", str(error) or "the daemon does not answer")
                 return
             # A file that the entry names itself: with it there, the next start would be refused.
-            await asyncio.to_thread(_unlink, Path(found["cid"]))
+            if "cid" in found:
+                await asyncio.to_thread(_unlink, Path(found["cid"]))
         await asyncio.to_thread(_forget, record)
 
     async def remove_left(self) -> None:
@@ -141,6 +136,14 @@ class Containers:
         if self._held is not None:
             os.close(self._held)
         self._folder = self._held = None
+
+
+def _known_by(start: ContainerStart, name: str, file: Path, cwd: str | None) -> dict[str, str]:
+    """Return the file that gets the id of the container, or the name that the container gets."""
+    if start.named:
+        return {"name": f"aggregator{name}"}
+    # As the program reads it, and not the process that removes the container.
+    return {"cid": os.path.join(cwd or os.getcwd(), start.own_file) if start.own_file else str(file)}
 
 
 def _base() -> Path:
@@ -192,38 +195,3 @@ def _forget(record: Path) -> None:
 def _unlink(file: Path) -> None:
     with suppress(OSError):
         file.unlink(missing_ok=True)
-
-
-def starts_container(command: str, args: Sequence[str]) -> bool:
-    """Return whether a command starts a container."""
-    return _run_at(command, args) is not None
-
-
-def _run_at(command: str, args: Sequence[str]) -> int | None:
-    """Return the place of `run` among the arguments; None if they do not start a container."""
-    name = os.path.basename(command).lower().removesuffix(".exe")
-    if name not in _PROGRAMS:
-        return None
-    at = 0
-    while at < len(args):
-        word = args[at]
-        if word == "run":
-            return at
-        if word == "container" or (word.startswith("-") and word not in _WITH_VALUE):
-            at += 1
-        elif word in _WITH_VALUE:
-            at += 2
-        else:
-            return None
-    return None
-
-
-def _own_file(args: Sequence[str]) -> str | None:
-    """Return the file for the id that the arguments name themselves."""
-    values: list[str | None] = [*args, None]
-    for at, word in enumerate(args):
-        if word.startswith("--cidfile="):
-            return word.partition("=")[2]
-        if word == "--cidfile":
-            return values[at + 1]
-    return None

@@ -88,10 +88,12 @@ def remove_containers(folder: str) -> None:
 
 
 def container_in(record: str) -> dict[str, Any] | None:
-    """Return the note about a container: its id and how to remove it; None if none was started."""
+    """Return the note about a container: its id or name, and how to remove it; None if none was started."""
     try:
         with open(record) as file:
-            noted = json.load(file)
+            noted: dict[str, Any] = json.load(file)
+        if "name" in noted:
+            return {**noted, "id": noted["name"]}
         with open(noted["cid"]) as file:
             id = file.read(_LONGEST_ID).strip()
     except (OSError, ValueError, KeyError, TypeError):

@@ -15,7 +15,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Final
 
-from aggregator.upstream.process.containers import ContainerRun, Containers, starts_container
+from aggregator.upstream.process.container_starts import container_start
+from aggregator.upstream.process.containers import ContainerRun, Containers
 from aggregator.upstream.process.memory import MemoryReader
 from aggregator.upstream.process.reaper import VARIABLE, carriers, signal_each
 from aggregator.upstream.stderr_tail import SpokenByServer
@@ -99,7 +100,7 @@ class Reaper:
         self, command: str, args: tuple[str, ...], env: Mapping[str, str], cwd: str | None
     ) -> ContainerRun | None:
         """Return the start of a container with a file for its id, noted for the reaper; None for any other program."""
-        if not starts_container(command, args):
+        if container_start(command, args) is None:
             return None
         async with self._noting:
             if not self._noted:
