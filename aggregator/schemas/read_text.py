@@ -1,8 +1,8 @@
 """Read a text as the value that a model meant: a number, true or false, null, or an object or array in JSON.
 
-Objects and arrays may be written as Python writes them (`{'a': True}`), have a comma before the last bracket, and stand
-in a code fence. Law: what is read has one meaning. A number that loses digits, a name given twice and a number that
-JSON cannot carry have none.
+Objects and arrays may be written as Python writes them (`{'a': True}`), have a comma before the last bracket, stand in
+a code fence, and be encoded twice. Law: what is read has one meaning. A number that loses digits, a name given twice
+and a number that JSON cannot carry have none.
 """
 
 import json
@@ -43,7 +43,7 @@ def read_text(text: str, spend: Callable[[int], None] | None = None) -> Any:
         return _WORDS[text]
     if _NUMBER.fullmatch(text):
         return _number(text)
-    text = _unfenced(text)
+    text = _once(_unfenced(text))
     if text[:1] + text[-1:] not in ("{}", "[]"):
         return UNCLEAR
     found = _strict(text)
@@ -55,6 +55,14 @@ def read_text(text: str, spend: Callable[[int], None] | None = None) -> Any:
         except ValueError:
             return UNCLEAR
     return found
+
+
+def _once(text: str) -> str:
+    """Return the text of an object or array that a JSON text is; any other text as it is."""
+    if text[:2] not in ('"{', '"['):
+        return text
+    inner = _strict(text)
+    return inner.strip() if isinstance(inner, str) else text
 
 
 def _number(text: str) -> Any:

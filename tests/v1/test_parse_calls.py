@@ -64,10 +64,19 @@ def test_tool_uses_of_anthropic() -> None:
     )
 
 
+@pytest.mark.parametrize("text", ['{"city": "Oslo"}', '"{\\"city\\": \\"Oslo\\"}"'])
+def test_arguments_in_a_text_may_be_encoded_twice(text: str) -> None:
+    """A6, B3: as `call_tool` reads them."""
+    call = {"id": "c", "function": {"name": "w__get", "arguments": text}}
+    assert read_calls({"tool_calls": [call]}, MOST).calls == (ParsedCall("w__get", {"city": "Oslo"}, "c"),)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ("{", "not valid JSON"),
+        ('"{"', "not valid JSON"),
+        ('"\\"{}\\""', "no JSON object"),
         ("[1]", "no JSON object"),
         ([1], "no JSON object"),
         (5, "no JSON object"),

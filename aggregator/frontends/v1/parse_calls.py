@@ -105,6 +105,8 @@ def _made(holder: Mapping[str, Any], path: str, key: str, call_id: str | None) -
         # Models that call without arguments send an empty text.
         try:
             given = decode_from_host(given.encode("utf-8", "surrogatepass")) if given.strip() else {}
+            # Some encode it twice.
+            given = decode_from_host(given.encode("utf-8", "surrogatepass")) if isinstance(given, str) else given
         except ValueError as error:
             return ParsedCall(name, given, call_id, f"its arguments are not valid JSON: {error_text(error)}")
     if given is None:
