@@ -88,6 +88,16 @@ def test_a_folder_behind_a_link_that_leads_nowhere_is_a_problem(tmp_path: Path) 
     assert read_folder(link) == ([], [])
 
 
+def test_a_file_in_place_of_the_folder_is_no_matter_of_permissions(tmp_path: Path) -> None:
+    file = tmp_path / "policies.yaml"
+    file.write_text(OPEN, encoding="utf-8")
+    sources, problems = read_folder(file)
+    assert sources == []
+    assert [str(one) for one in problems] == [
+        f"error: {file}: It is no folder. Name the folder that has the policy files."
+    ]
+
+
 def test_what_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "big.yaml").write_bytes(b"#" * (LARGEST + 1))
     (tmp_path / "folder.yaml").mkdir()

@@ -75,6 +75,9 @@ def _listed(folder: Path, problems: list[Problem]) -> dict[Path, tuple[int, int,
                 _whole(folder, "The folder is a link that leads nowhere.", "Correct the link, or remove it.")
             )
         return {}
+    except NotADirectoryError:
+        problems.append(_whole(folder, "It is no folder.", "Name the folder that has the policy files."))
+        return {}
     except OSError as error:
         problems.append(_whole(folder, f"The folder cannot be read: {error.strerror}.", "Correct its permissions."))
         return {}
