@@ -11,6 +11,7 @@ from aggregator.domain.errors import BadArguments, Blame, CallRefused, OverLimit
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.invisible import cleaned
 from aggregator.domain.text.unstorable import storable
+from aggregator.redaction.beginning import beginning
 from aggregator.redaction.redactor import Redactor
 from aggregator.storage.errors import StorageError
 from aggregator.storage.lazy_database import LazyDatabase
@@ -19,8 +20,8 @@ from aggregator.tool_reports.rows import LONGEST, TooManyReports
 log = logging.getLogger(__name__)
 
 REPORT_TOOL: Final = "report_tool"
-# Characters of a reason that are looked at for secrets before it is cut.
-_READ: Final = 4_000
+# Characters of a reason that are read at all: blanks in a row count as one afterwards.
+_READ: Final = 100_000
 # Reports of one agent that this process writes in one minute, and agents that are counted.
 MOST_A_MINUTE: Final = 10
 _MINUTE: Final = 60.0
@@ -76,7 +77,7 @@ class ReportBook:
     def _reason(self, why: str) -> str:
         """Return the text as it is kept: on one line, without invisible characters and secrets."""
         plain = cleaned(_BLANKS.sub(" ", storable(why[:_READ]))).strip()
-        hidden = self._redactor(plain)
+        hidden = beginning(plain, self._redactor, LONGEST + 1)
         return hidden if len(hidden) <= LONGEST else f"{hidden[: LONGEST - 1]}…"
 
     def _count(self, agent: str, now: float) -> None:

@@ -128,6 +128,18 @@ async def test_reports_over_v1(console: ConsoleHarness, monkeypatch: pytest.Monk
         assert "/v1/reports" in paths
 
 
+async def test_no_half_of_a_secret_is_kept(console: ConsoleHarness) -> None:
+    """E12: neither where a reason is cut, nor where many blanks stand before it."""
+    key = console.keys["clerk"]
+    for blanks in (0, 3_990, 460):
+        await _report(console, ("x" if blanks == 460 else " ") * blanks + f" {key}")
+    (one,) = await reported(console)
+    secret = key.rpartition("_")[2]
+    kept = [reason["text"] for by in one["agents"] for reason in by["reasons"]]
+    assert len(kept) == 2, kept
+    assert not [text for text in kept if secret[:6] in text]
+
+
 async def test_reports_are_off_by_default(background: BackgroundLoop, tmp_path: Path) -> None:
     console = open_console(background, tmp_path, report_tool=False)
     async with console.connect_as(HOST_KINDS[-1], "clerk") as host:
