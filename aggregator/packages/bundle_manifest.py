@@ -204,8 +204,12 @@ class _ManifestReader:
             yield written[at : found.start()]
             name = found[1]
             key = name.removeprefix(_USER)
-            declared = self._asked.get(key) if key != name else None
-            yield self._question(key, declared) if isinstance(declared, Mapping) else self._known.get(name, found[0])
+            if key == name:
+                yield self._known.get(name, found[0])
+            else:
+                # One that the manifest does not declare has no value unless the user gives one.
+                declared = self._asked.get(key)
+                yield self._question(key, declared if isinstance(declared, Mapping) else {})
             at = found.end()
         yield written[at:]
 

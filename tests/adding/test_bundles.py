@@ -103,6 +103,9 @@ PROXY = {"proxy": {"type": "string", "title": "Proxy"}, "dirs": {"type": "direct
         (["--x=1", "${user_config.proxy}"], {}, "--x=1", ["an argument: proxy"]),
         (["-v", "--proxy=${user_config.proxy}", "z"], {}, "-v z", ["--proxy: proxy"]),
         (["-v", "1", "${user_config.proxy}"], {}, "-v 1", ["an argument: proxy"]),
+        # What the manifest does not declare is no text for the server.
+        (["a", "--x", "${user_config.none}", "z"], {}, "a z", ["--x: none"]),
+        (["a", "--x", "${user_config.none}"], {"none": ["n"]}, "a --x n", []),
         (["-p", "${user_config.proxy}", "${user_config.proxy}"], {}, "", ["-p: proxy", "an argument: proxy"]),
     ],
 )
