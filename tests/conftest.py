@@ -16,11 +16,13 @@ import pytest
 from aggregator.storage.database import open_database
 from tests import lanes, once
 from tests.console.browser import chromium
-from tests.peers.processes import child_commands
+from tests.peers.processes import children, commands_of
 from tests.postgres import programs
 from tests.postgres.cluster import Cluster, running_cluster
 
 _HELPERS: Final = ("schemas.workers", "process/reaper.py")
+# Rarer than the collector of Python runs by itself: it took a twentieth of the time of the tests.
+_COLLECTED: Final = (20_000, 20, 20)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -39,6 +41,7 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(*_COLLECTED)
         gc.enable()
 
 
@@ -63,12 +66,12 @@ def _log_as_it_was() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _no_helper_process_left() -> Iterator[None]:
     """Fail the test that leaves a worker or a reaper: the garbage collector would report it in a later test."""
-    before = child_commands()
+    before = children()
     yield
     left = [
         command
-        for pid, command in child_commands().items()
-        if pid not in before and any(helper in command for helper in _HELPERS)
+        for command in commands_of(children() - before).values()
+        if any(helper in command for helper in _HELPERS)
     ]
     assert not left, f"{left} still run: close the harness, the `CheckWorkers` or the `Reaper` in its event loop"
 

@@ -1,6 +1,7 @@
 """Processes, as the system shows them."""
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,11 +20,21 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def children() -> set[int]:
+    """Return the process ids of the children that the main thread started; Linux only."""
+    path = Path(f"/proc/self/task/{os.getpid()}/children")
+    return {int(pid) for pid in path.read_text().split()} if path.exists() else set()
+
+
+def commands_of(pids: Iterable[int]) -> dict[int, str]:
+    """Return the command lines of those processes that still run, by process id."""
+    found = {}
+    for pid in pids:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found[pid] = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    return found
+
+
 def child_commands() -> dict[int, str]:
     """Return the command lines of the children that the main thread started, by process id; Linux only."""
-    path = Path(f"/proc/self/task/{os.getpid()}/children")
-    found = {}
-    for pid in path.read_text().split() if path.exists() else ():
-        with suppress(FileNotFoundError, ProcessLookupError):
-            found[int(pid)] = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    return found
+    return commands_of(children())
