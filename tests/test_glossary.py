@@ -144,9 +144,8 @@ def files(root: Path = ROOT) -> list[Path]:
 def bad_names(paths: Iterable[Path]) -> list[str]:
     """Return a line for each name with a word that the glossary avoids."""
     words = avoided()
-    every = sorted(name for path in paths for name in names(path))
-    found = ((name, term_for(name, words)) for name in every)
-    return [f"{n.path}:{n.line}: {n.kind} {n.name!r}: the word is {term!r}" for n, term in found if term]
+    found = ((name, term) for path in paths for name in names(path) if (term := term_for(name, words)))
+    return [f"{n.path}:{n.line}: {n.kind} {n.name!r}: the word is {term!r}" for n, term in sorted(found)]
 
 
 def test_no_name_has_a_word_that_the_glossary_avoids() -> None:
