@@ -1,6 +1,7 @@
 """Edits of definitions that steer a model, a user or a host: no word of them gets to a host before it is approved."""
 
 import json
+from collections.abc import AsyncIterator
 from typing import Any, Final
 
 import httpx2
@@ -9,8 +10,9 @@ import pytest_asyncio
 
 from tests.end_to_end.scripted_host import MODERN
 from tests.faults.app_harness import Json
+from tests.peers.serving import BackgroundLoop
 from tests.pins_running.pins_harness import ChangingServer
-from tests.pins_running.test_every_way import LEGACY, PinnedServer, gateway, shop  # noqa: F401 - fixtures
+from tests.pins_running.test_every_way import LEGACY, PinnedServer, pinned
 from tests.pins_running.test_skills import skill
 from tests.polling import until
 
@@ -125,9 +127,21 @@ def several(base: Json, edits: list[Json], *, edited: bool) -> list[Json]:
     return found
 
 
-@pytest_asyncio.fixture
-async def edited(gateway: PinnedServer, shop: ChangingServer) -> PinnedServer:  # noqa: F811
-    """A gateway that approved everything by first sight; after that, the server edits all of it, and adds more."""
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> ChangingServer:
+    return ChangingServer(tmp_path_factory.mktemp("shop"))
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def edited(shop: ChangingServer) -> AsyncIterator[PinnedServer]:
+    """A gateway whose server edited all that was approved, and added more. Tests only read from it."""
+    with BackgroundLoop() as background:
+        gateway = await pinned(background, shop)
+        await _edit(gateway, shop)
+        yield gateway
+
+
+async def _edit(gateway: PinnedServer, shop: ChangingServer) -> None:
     sync = gateway.app.pins
     assert sync is not None
 
@@ -140,9 +154,7 @@ async def edited(gateway: PinnedServer, shop: ChangingServer) -> PinnedServer:  
     await gateway.background.elsewhere(read_again())
     await until(lambda: sync.held_count("shop") == len(EDITS) + len(PROMPTS) + len(TEMPLATES), "they are there")
     await until(lambda: sync.settled, "they are written")
-    for (kind, name), row in (await shop.rows()).items():
-        if row.held:
-            assert await shop.approve(kind, name)
+    await shop.approve_held()
     await until(lambda: sync.held_count("shop") == 0, "all is approved")
     skills, files = skill(f"Pay back. {WORD}")
     settings = {"prompts": [*several(PROMPT, PROMPTS, edited=True), {**PROMPT, "name": WORD}]}
@@ -154,7 +166,6 @@ async def edited(gateway: PinnedServer, shop: ChangingServer) -> PinnedServer:  
     await gateway.background.elsewhere(read_again())
     await until(lambda: len(sync.waiting("shop")) > len(EDITS) // 2, "they wait")
     await until(lambda: sync.settled, "they are written")
-    return gateway
 
 
 @pytest.mark.parametrize("version", [LEGACY, MODERN])
@@ -191,11 +202,13 @@ async def test_no_word_gets_to_a_host(edited: PinnedServer, version: str) -> Non
         assert listed[name]["inputSchema"] == SCHEMA, name
 
 
-async def test_a_restart_shows_no_word_either(edited: PinnedServer, shop: ChangingServer) -> None:  # noqa: F811
-    again = PinnedServer(edited.background, shop.folder / "aggregator.json", None, shop.storage)
-    async with again.host("http", LEGACY) as host:
-        said = [await host.ask(one).result() for one in ("tools/list", "prompts/list", "resources/templates/list")]
-        said += [
-            await host.call("describe_tools", {"names": [f"shop.{named(one)}"]}).result() for one in range(len(EDITS))
-        ]
+async def test_a_restart_shows_no_word_either(edited: PinnedServer, shop: ChangingServer) -> None:
+    with BackgroundLoop() as background:
+        again = PinnedServer(background, shop.folder / "aggregator.json", None, shop.storage)
+        async with again.host("http", LEGACY) as host:
+            said = [await host.ask(one).result() for one in ("tools/list", "prompts/list", "resources/templates/list")]
+            said += [
+                await host.call("describe_tools", {"names": [f"shop.{named(one)}"]}).result()
+                for one in range(len(EDITS))
+            ]
     assert WORD not in json.dumps(said)

@@ -1,7 +1,6 @@
 """A held item is not there on any way a host has: MCP of both eras, /v1, meta tools, programs, direct calls."""
 
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,17 +48,21 @@ def shop(tmp_path: Path) -> ChangingServer:
     return ChangingServer(tmp_path)
 
 
-@pytest_asyncio.fixture
-async def gateway(background: BackgroundLoop, tmp_path: Path, shop: ChangingServer) -> AsyncIterator[PinnedServer]:
-    """A gateway in front of a server that was seen, and has changed nothing yet."""
+async def pinned(background: BackgroundLoop, shop: ChangingServer) -> PinnedServer:
+    """Open a gateway in front of a server that was seen, and has changed nothing yet."""
     shop.says(prompts=[PROMPT], templates=[TEMPLATE], instructions="Sells goods of all kinds to everybody.")
     entry = {"command": sys.executable, "args": ["-I", "-S", str(PROGRAM), str(shop.file)]}
-    path = write_config(tmp_path, {"shop": entry}, expose="code")
+    path = write_config(shop.folder, {"shop": entry}, expose="code")
     made = PinnedServer(background, path, None, shop.storage)
     sync = made.app.pins
     assert sync is not None
     await until(lambda: sync.settled, "the first sight is kept")
-    yield made
+    return made
+
+
+@pytest_asyncio.fixture
+async def gateway(background: BackgroundLoop, shop: ChangingServer) -> PinnedServer:
+    return await pinned(background, shop)
 
 
 def code_in(result: Json) -> Any:
