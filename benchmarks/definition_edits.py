@@ -183,7 +183,8 @@ def _type(definition: Definition, chance: random.Random) -> Edit | None:
     # Whole numbers are numbers: that one way is narrower.
     less = (node["type"], other) == ("number", "integer")
     node["type"] = other
-    return _change("another type", definition, more=True) if less else _change("another type", definition, "wider")
+    less_and_more: tuple[ChangeClass, ...] = () if less else ("narrower", "wider")
+    return _change("another type", definition, *less_and_more, more=less)
 
 
 def _enum(definition: Definition, chance: random.Random) -> Edit | None:

@@ -221,6 +221,10 @@ class SchemaChange:
         elif _is_less(keyword, had, old, has, new):
             self._less(path, old, new, monotone, steers=_steers(keyword, had, new, before, after))
         else:
+            if monotone and _lacks_some(keyword, old, new):
+                # Other values in place of some: that these are gone is what fails approved calls.
+                self._findings.add("narrower")
+                self._findings.narrower.append(path or "input")
             self._more(path, old, new)
 
     def _less(self, path: str, old: Any, new: Any, monotone: bool, *, steers: bool = False) -> None:
@@ -316,6 +320,13 @@ def _is_less(keyword: str, had: bool, old: Any, has: bool, new: Any) -> bool:
     if keyword == "uniqueItems":
         return new is True and (not had or old is False)
     return keyword in ("const", "pattern", "format") and has and not had
+
+
+def _lacks_some(keyword: str, old: Any, new: Any) -> bool:
+    """Return whether a list of values or types lacks one that the list before had."""
+    if keyword == "type":
+        return _types(old) is not None and _types(new) is not None and not _is_fewer_types(new, old)
+    return keyword == "enum" and isinstance(old, list) and isinstance(new, list) and not _values(old) <= _values(new)
 
 
 def _steers(keyword: str, had: bool, new: Any, before: Schema, after: Schema) -> bool:
