@@ -188,7 +188,7 @@ async def test_a_server_that_asks_gets_a_process_for_each_host(
         await host.call("one.witness", {"entry": f"started {key}"}).result()
         assert upstream.own_connections is None
         (error,) = text_as_json(await host.ask("tools/call", params).result())["answers"][0]
-        assert "call again" in error["error"]["message"]
+        assert "it works if you make the same call again" in error["error"]["message"]
         assert upstream.own_connections is not None
         # The other host is in the middle of its call, and cannot be asked: it stays where it is.
         again = {**params, "arguments": {**params["arguments"], "key": f"{key} again"}}
@@ -379,7 +379,7 @@ async def test_that_a_server_asks_is_kept(
         held = other.call("one.hold", {"key": key})
         await host.call("one.witness", {"entry": f"started {key}"}).result()
         (error,) = text_as_json(await host.ask("tools/call", params).result())["answers"][0]
-        assert "call again" in error["error"]["message"]
+        assert "it works if you make the same call again" in error["error"]["message"]
         await other.call("one.release", {"key": key}).result()
         await held.result()
 

@@ -282,14 +282,17 @@ class BackChannel:
         if all(call.caller is None for call in self._running):
             raise RpcError(METHOD_NOT_FOUND, "No host can be asked: no call is running that this could belong to.")
         said = (
-            "Several hosts use this connection, or did until a call was given up a moment ago, so it cannot be told "
-            "whose question this is. "
+            f"No host was asked: calls of several hosts to the server {self._server!r} were under way, or one had been "
+            "given up a moment ago, so it cannot be told whose question this is. "
         )
         if self._habit.separates:
-            said += "From now on, hosts that use it at the same time have connections of their own: call again."
+            said += (
+                "From now on, hosts that use this server at the same time have connections of their own, so it works "
+                "if you make the same call again."
+            )
         else:
             said += (
-                f"Set `isolation` of the server {self._server!r} in the aggregator's configuration to `auto`, "
+                "Set `isolation` of this server in the aggregator's configuration to `auto`, "
                 "`per_session` or `per_agent`."
             )
         if not self._warned:
