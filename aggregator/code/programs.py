@@ -21,6 +21,7 @@ from aggregator.domain.call import ToolCall
 from aggregator.domain.call_record import CallRecord, TraceContext
 from aggregator.domain.errors import BadArguments, CallRefused, OperatorError, OverLimit, RpcError, UpstreamLost
 from aggregator.domain.principal import Principal
+from aggregator.domain.text.cut import quoted
 from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.ask.input_required import InputRequests
 from aggregator.gateway.ask.next_round import CALL, is_complete
@@ -264,7 +265,7 @@ class ProgramCalls:
             CallFailed: there is no answer, or the answer is an error.
         """
         if call.function not in _FUNCTIONS:
-            raise CallFailed(f"There is no function {call.function!r:.80}.")
+            raise CallFailed(f"There is no function {quoted(call.function, 80)}.")
         count = self._caller.host.count_call
         if call.function == "call_tool" and count is not None and not await count():
             raise CallFailed("No further call is allowed in this conversation.")

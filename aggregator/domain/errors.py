@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 from aggregator.domain.call_record import Status
 from aggregator.domain.reasons import SAID_KEPT, Reason, for_operator
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.text.cut import quoted
 from aggregator.domain.text.error_text import error_text
 
 PARSE_ERROR: Final = -32700
@@ -90,7 +91,7 @@ class UnknownTool(NotServed):
         self, name: str, nearest: list[str], blame: Blame | None = None, meant: ToolRecord | None = None
     ) -> None:
         hint = f" Did you mean {' or '.join(repr(n) for n in nearest)}?" if nearest else ""
-        super().__init__(f"Unknown tool: {name!r:.200}.{hint}", {"name": name[:200], "nearest": nearest}, blame)
+        super().__init__(f"Unknown tool: {quoted(name)}.{hint}", {"name": name[:200], "nearest": nearest}, blame)
         self.meant = meant
 
 

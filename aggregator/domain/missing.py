@@ -10,6 +10,7 @@ from typing import Any, Final
 from aggregator.domain.call_record import Status
 from aggregator.domain.errors import Blame, CallRefused, HostError, NotServed, UpstreamError
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.text.cut import cut_between_words, quoted
 
 # What 2026-07-28 calls invalid params (SEP-2164).
 RESOURCE_NOT_FOUND: Final = -32002
@@ -21,7 +22,7 @@ class UnknownResource(NotServed):
     word = "unknown_resource"
 
     def __init__(self, uri: str, message: str | None = None, data: Any = None, blame: Blame | None = None) -> None:
-        super().__init__(message or f"Resource not found: {uri!r:.500}.", data or {"uri": uri}, blame)
+        super().__init__(message or f"Resource not found: {quoted(uri, 500)}.", data or {"uri": uri}, blame)
 
     def before_2026(self) -> HostError:
         """Return the error as hosts of the handshake era get it."""
@@ -37,7 +38,9 @@ class OddSpelling(NotServed):
     word = "odd_spelling"
 
     def __init__(self, uri: str, why: str) -> None:
-        super().__init__(f"The URI {uri!a:.200} is not accepted: {why}.", {"uri": uri, "code": self.word})
+        super().__init__(
+            f"The URI {cut_between_words(ascii(uri), 200)} is not accepted: {why}.", {"uri": uri, "code": self.word}
+        )
 
 
 class UnknownPrompt(NotServed):
@@ -47,7 +50,7 @@ class UnknownPrompt(NotServed):
 
     def __init__(self, name: str, nearest: list[str], blame: Blame | None = None) -> None:
         hint = f" Did you mean {' or '.join(repr(n) for n in nearest)}?" if nearest else ""
-        super().__init__(f"Unknown prompt: {name!r:.200}.{hint}", {"name": name, "nearest": nearest}, blame)
+        super().__init__(f"Unknown prompt: {quoted(name)}.{hint}", {"name": name, "nearest": nearest}, blame)
 
 
 class UnknownSkill(NotServed):
@@ -56,7 +59,7 @@ class UnknownSkill(NotServed):
     word = "unknown_skill"
 
     def __init__(self, uri: str, message: str | None = None, blame: Blame | None = None) -> None:
-        super().__init__(message or f"No skill is served at {uri!r:.500}.", {"uri": uri}, blame)
+        super().__init__(message or f"No skill is served at {quoted(uri, 500)}.", {"uri": uri}, blame)
 
 
 class UnknownDirectory(NotServed):
@@ -65,7 +68,7 @@ class UnknownDirectory(NotServed):
     word = "unknown_directory"
 
     def __init__(self, uri: str, message: str | None = None, blame: Blame | None = None) -> None:
-        super().__init__(message or f"{uri!r:.500} is no directory.", {"uri": uri}, blame)
+        super().__init__(message or f"{quoted(uri, 500)} is no directory.", {"uri": uri}, blame)
 
 
 class ItemRefused(NotServed):

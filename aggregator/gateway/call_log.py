@@ -45,7 +45,8 @@ log = logging.getLogger(__name__)
 # The place where a host may name the user of a call, and the session in the host.
 USER_KEY: Final = "aggregator/user_id"
 SESSION_KEY: Final = "aggregator/session_id"
-ASKED_NAME_LENGTH: Final = 200
+# Five times what is shown: secrets are taken out before that is cut.
+ASKED_NAME_LENGTH: Final = 1_000
 _NO_META: Final[Mapping[str, Any]] = {}
 # The frontend on which no revision of MCP is spoken.
 PLAIN_FRONTEND: Final = "v1"
@@ -314,7 +315,8 @@ class OpenRecord:
         note_failure(record, self._unfinished() if cut else error)
         if not isinstance(error, CallRefused | UpstreamError):
             return False
-        log.info("%s: %s: %s", record.caller.agent_id, record.called.tool or record.asked_name, operator_text(error))
+        name = record.called.tool or record.asked_name
+        log.info("%s: %.200s: %s", record.caller.agent_id, name, operator_text(error))
         if record.called.method != TOOL_CALL:
             return False
         self.result = error.to_result() if isinstance(error, CallRefused) else to_tool_result(error)

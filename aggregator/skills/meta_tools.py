@@ -12,6 +12,7 @@ from aggregator.catalog.describe.levels import level1
 from aggregator.domain.call import ToolCall
 from aggregator.domain.errors import ERROR_META_KEY, BadArguments, NotServed, UpstreamError, to_tool_result
 from aggregator.domain.records import ItemRecord, ToolRecord
+from aggregator.domain.text.cut import quoted
 from aggregator.domain.text.tokens import fit
 from aggregator.domain.uris.exposed import with_server
 from aggregator.domain.uris.spellings import fault
@@ -98,13 +99,13 @@ def _file(skill: ItemRecord, arguments: Mapping[str, Any]) -> tuple[str, str]:
         uri = root + path
         wrong = "it is no path" if not path or path.startswith("/") or "://" in path else fault(uri)
         if wrong is not None:
-            raise BadArguments(name, f"{path!r:.200} is no file of {name}: {wrong}.")
+            raise BadArguments(name, f"{quoted(path)} is no file of {name}: {wrong}.")
         return path, uri
     paths = {one.removeprefix(root): one for one in files}
     found = paths.get(path) or next((uri for one, uri in paths.items() if unquote(one) == path), None)
     if found is None:
         more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
-        raise BadArguments(name, f"{name} has no file {path!r:.200}. It has {', '.join([*paths][:_SHOWN])}{more}.")
+        raise BadArguments(name, f"{name} has no file {quoted(path)}. It has {', '.join([*paths][:_SHOWN])}{more}.")
     return found.removeprefix(root), found
 
 

@@ -98,7 +98,7 @@ async def test_a_receiver_cannot_send_us_elsewhere(hook: HookServer) -> None:
     """A redirect is not followed, and what it answers is bounded and shown on one line."""
     hook.answers = [
         web.Response(status=302, headers={"Location": f"{hook.url}/elsewhere"}),
-        web.Response(status=400, text="no\x1b[31m\n\u202e" + "x" * 100_000),
+        web.Response(status=400, text="no\x1b[31m\n\u202e" + "no " * 55 + "canary-" + "x" * 100_000),
     ]
     async with running(build(receiver(f"{hook.url}/here"), waits=Waits())) as notifier:
         ask(notifier)
@@ -109,6 +109,7 @@ async def test_a_receiver_cannot_send_us_elsewhere(hook: HookServer) -> None:
         problem = report(notifier)["problem"]
     assert problem.startswith('HTTP 400: "no\\\\u001b[31m')
     assert len(problem) < 300
+    assert "canary" not in problem, "half a secret would not be recognised"
     assert problem.isprintable()
     assert [got.path for got in hook.received] == ["/here", "/here"]
 

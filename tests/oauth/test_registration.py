@@ -114,6 +114,14 @@ async def test_a_refusal_says_why(site: Site, answer: Any, status: int, words: s
     assert failed.value.transient == (status == 500)
 
 
+async def test_the_end_of_long_words_is_no_half_of_a_secret(site: Site) -> None:
+    """Who shows them takes out secrets that are whole."""
+    site.say("/register", {"error": "invalid", "error_description": f"{'no ' * 60}canary-{'x' * 40} is known"}, 400)
+    with pytest.raises(RegistrationFailed, match=r"invalid: no .*no …\)") as failed:
+        await _register(site, _issuer(site))
+    assert "canary" not in str(failed.value)
+
+
 async def test_without_any_way_it_is_said_what_to_do(site: Site) -> None:
     bare = IssuerMetadata(site.url)
     with pytest.raises(RegistrationFailed, match=r"write its client id as `auth\.client_id`"):

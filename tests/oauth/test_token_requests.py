@@ -283,6 +283,14 @@ async def test_what_was_sent_as_a_secret_is_not_told(site: Site) -> None:
     assert refused.value.description.startswith("the token *** of ***")
 
 
+async def test_the_end_of_long_words_is_no_half_of_a_secret(site: Site) -> None:
+    """Who shows them takes out secrets that are whole; the ones of others are not known here."""
+    site.say("/token", {"error": "invalid_grant", "error_description": f"{'no ' * 65}canary-{'x' * 40}"}, 400)
+    with pytest.raises(TokenRefused) as refused:
+        await refresh(_fetch(site), _issuer(site), _public(site), "rt-1", resource=RESOURCE)
+    assert refused.value.description == "no " * 65 + "…"
+
+
 def test_every_credential_of_an_answer_is_known_for_what_it_is() -> None:
     """So that no sink has it, whatever repeats it."""
     names = ("access_token", "refresh_token", "id_token", "device_code")

@@ -39,6 +39,10 @@ CALLS: Final = {
     "an empty name": Odd({"name": ""}, {**NOT_A_CALL, "asked_name": ""}),
     "a list of arguments": Odd({"name": "crm.get", "arguments": [1]}, {**NOT_A_CALL, "tool_name": "crm.get"}),
     "unknown": Odd({"name": "crm.x"}, {"status": "invalid", "error_code": "unknown_tool", "asked_name": "crm.x"}),
+    "a key at the end of what is shown": Odd(
+        {"name": f"crm.{'x' * 180}/ghp_{'k9Zq' * 9}"},
+        {"status": "invalid", "error_code": "unknown_tool", "asked_name": f"crm.{'x' * 180}/[redacted]"},
+    ),
     "search": Odd({"name": "search_tools", "arguments": {"query": "get"}}, {**OURS, "tool_name": "search_tools"}),
     "describe": Odd(
         {"name": "describe_tools", "arguments": {"names": ["crm.get"]}}, {**OURS, "tool_name": "describe_tools"}
@@ -121,6 +125,7 @@ def one_row(harness: ObservedHarness, conversation: str, odd: Odd) -> list[Json]
     assert len(rows) == 1, conversation
     assert {name: rows[0].get(name) for name in odd.row} == odd.row, conversation
     assert rows[0].get("via") == odd.row.get("via")
+    assert "ghp_" not in str((rows, wholes)), "half a key is one that nothing recognises"
     assert [(whole.trace_id, whole.span_id) for whole in wholes] == [(rows[0]["trace_id"], rows[0]["span_id"])]
     if rows[0].get("server_id") == "aggregator":
         assert len(rows[0]["schema_version"]) == 32

@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 from aggregator.accounts.oauth.metadata import IssuerMetadata
 from aggregator.accounts.oauth.registration import Registration
 from aggregator.accounts.oauth.scopes import OFFLINE
+from aggregator.domain.text.cut import cut_between_words
 
 _S256: Final = "S256"
 _RANDOM_BYTES: Final = 32
@@ -179,4 +180,4 @@ def _check_issuer(attempt: LoginAttempt, named: str | None) -> None:
 
 
 def _readable(text: str) -> str:
-    return "".join(char for char in text if char.isprintable())[:_WORDS_AT_MOST]
+    return cut_between_words("".join(char for char in text if char.isprintable()), _WORDS_AT_MOST)

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from aggregator.accounts.oauth.fetch import FetchFailed, GuardedFetch
 from aggregator.accounts.oauth.scopes import scopes_in
 from aggregator.accounts.oauth.targets import absolute, without_query
+from aggregator.domain.text.cut import quoted
 
 _RESOURCE: Final = "/.well-known/oauth-protected-resource"
 _OAUTH: Final = "/.well-known/oauth-authorization-server"
@@ -112,7 +113,7 @@ def parse_issuer(document: Mapping[str, Any], issuer: str, fetch: GuardedFetch) 
     named = absolute(named, base) if isinstance(named, str) and named else named
     if not isinstance(named, str) or not same_issuer(named, issuer):
         raise FetchFailed(
-            f"the metadata of {without_query(issuer)} are those of another issuer ({named!r:.200}), and are not used"
+            f"the metadata of {without_query(issuer)} are those of another issuer ({quoted(named)}), and are not used"
         )
     found: dict[str, Any] = {}
     for name in _ENDPOINTS:

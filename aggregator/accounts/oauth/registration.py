@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 from aggregator.accounts.oauth.fetch import Fetched, FetchFailed, GuardedFetch
 from aggregator.accounts.oauth.metadata import IssuerMetadata
 from aggregator.accounts.oauth.targets import BadTarget, read_target
+from aggregator.domain.text.cut import cut_between_words, quoted
 
 ClientAuthentication = Literal["client_secret_basic", "client_secret_post", "private_key_jwt", "none"]
 RegistrationKind = Literal["configured", "document", "dynamic"]
@@ -172,8 +173,8 @@ def _registered(issuer: IssuerMetadata, asked: Mapping[str, Any], response: Fetc
         method = asked["token_endpoint_auth_method"] if secret is not None else "none"
     if method not in (*_SECRET_METHODS, "none"):
         raise RegistrationFailed(
-            f"{issuer.issuer} registered a client that has to prove itself by {method!r:.60}, which the aggregator "
-            "does for clients that are configured only (`auth.client_id` of the server)"
+            f"{issuer.issuer} registered a client that has to prove itself by {quoted(method, 60)}, which the "
+            "aggregator does for clients that are configured only (`auth.client_id` of the server)"
         )
     if method != "none" and secret is None:
         raise RegistrationFailed(f"{issuer.issuer} registered a client that needs a secret, and gave none")
@@ -194,7 +195,7 @@ def _refusal(issuer: IssuerMetadata, response: Fetched) -> RegistrationFailed:
     except FetchFailed:
         said = {}
     words = ": ".join(str(said[name]) for name in ("error", "error_description") if isinstance(said.get(name), str))
-    clean = "".join(char for char in words if char.isprintable())[:_WORDS_AT_MOST]
+    clean = cut_between_words("".join(char for char in words if char.isprintable()), _WORDS_AT_MOST)
     reason = f"{issuer.issuer} refused to register the aggregator (status {response.status}"
     reason += f", {clean})" if clean else ")"
     transient = response.status >= _SERVER_ERROR or response.status == _TOO_MANY

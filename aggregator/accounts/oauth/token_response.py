@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from aggregator.accounts.oauth.fetch import Fetched, FetchFailed
 from aggregator.accounts.oauth.scopes import parse_scope
+from aggregator.domain.text.cut import cut_between_words, quoted
 
 _GOOD: Final = 200
 _SERVER_ERROR: Final = 500
@@ -110,7 +111,7 @@ def read_tokens(response: Fetched, asked: Sequence[str] | None, secrets: Collect
     kind = document.get("token_type", "Bearer")
     # `N_A` marks a token that is no access token, such as an ID-JAG (RFC 8693, 2.2.1).
     if not isinstance(kind, str) or kind.lower() not in ("bearer", "n_a"):
-        raise TokenRefused("invalid_response", f"the token is of a type that is not used here ({kind!r:.40})")
+        raise TokenRefused("invalid_response", f"the token is of a type that is not used here ({quoted(kind, 40)})")
     access = _token(document, "access_token")
     if access is None:
         raise TokenRefused("invalid_response", "the answer has no access token that can be sent")
@@ -162,4 +163,4 @@ def readable(text: str, secrets: Collection[str]) -> str:
     for secret in secrets:
         if len(secret) >= _SECRET_FROM:
             text = text.replace(secret, "***")
-    return "".join(char for char in text if char.isprintable())[:_WORDS_AT_MOST]
+    return cut_between_words("".join(char for char in text if char.isprintable()), _WORDS_AT_MOST)

@@ -7,7 +7,8 @@ Terms:
   exact field: a field of a definition that is compared and not read, so that no character of it may change.
 
 Entry point: `error_text.error_text` for exceptions, `invisible.cleaned` for texts, `invisible.changed_texts` for JSON
-values, `caseless` for names, and `tokens.estimate`.
+values, `cut` for texts that
+are cut, `caseless` for names, and `tokens.estimate`.
 Must not import: anything of the package but the standard library (tests/test_layers.py). Nothing here keeps state.
 
 Source: the Unicode character database, and the scripts that need joiners.

@@ -15,8 +15,8 @@ from aggregator.gateway.calls.direct import DirectCalls
 
 # The most calls to show.
 MOST: Final = 100
-# Characters to show of a name that a host made up.
-_NAME: Final = 300
+# Characters of a name that a host made up: who shows it takes out secrets before the next cut.
+_NAME: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)

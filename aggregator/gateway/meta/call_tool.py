@@ -13,6 +13,7 @@ from aggregator.domain.errors import BadArguments
 from aggregator.domain.names import loosened, spellings
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.caseless import caseless
+from aggregator.domain.text.cut import quoted
 from aggregator.domain.text.error_text import error_text
 from aggregator.gateway.meta.argument_aliases import unfenced, unwrapped
 from aggregator.gateway.meta.name_resolution import ResolvedTools, several
@@ -125,7 +126,8 @@ async def _on_server(
         return (member,), ResolvedTools(tool.name, (tool,))
     tool = _only(meant)
     if tool is not None and member not in _own_members(tool):
-        said = f"{tool.name} is of another server than {given[member]!r:.80}, which {outer} was given as `{member}`"
+        other = quoted(given[member], 80)
+        said = f"{tool.name} is of another server than {other}, which {outer} was given as `{member}`"
         raise BadArguments(outer, f"{said}: write the whole name, and everything else inside `arguments`.")
     # An unknown or hidden tool is searched for, and recorded, by its whole name.
     return ((), meant) if meant.tools or spellings(name) else ((member,), whole)
@@ -197,7 +199,7 @@ def _refuse_look_alikes(outer: str, given: Mapping[str, Any], own: frozenset[str
     for name in given:
         meant = _MEMBERS.get(caseless(name), name)
         if name != meant and name not in own:
-            raise BadArguments(outer, f"{outer} does not know {name!r:.80}: write `{meant}`.")
+            raise BadArguments(outer, f"{outer} does not know {quoted(name, 80)}: write `{meant}`.")
 
 
 def _only(meant: ResolvedTools) -> ToolRecord | None:
@@ -207,7 +209,7 @@ def _only(meant: ResolvedTools) -> ToolRecord | None:
 def members(names: Sequence[str] | Mapping[str, Any]) -> str:
     """Return the names of members for a message, the first few of many."""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(f"{name!r:.80}" for name in islice(names, _SHOWN)) + more
+    return ", ".join(quoted(name, 80) for name in islice(names, _SHOWN)) + more
 
 
 def _is_object_text(text: str) -> bool:

@@ -14,6 +14,7 @@ from aggregator.domain.errors import BadArguments
 from aggregator.domain.names import loosened, without_host_prefix
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.caseless import caseless
+from aggregator.domain.text.cut import quoted
 from aggregator.domain.text.tokens import fit
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.meta.argument_aliases import unfenced
@@ -138,7 +139,7 @@ def several(asked: str, name: str, tools: Sequence[ToolRecord]) -> BadArguments:
     """Return the refusal of a name that several tools fit."""
     names = [shown_name(tool) for tool in tools[:_SHOWN]]
     more = f" and {len(tools) - _SHOWN} more" if len(tools) > _SHOWN else ""
-    return BadArguments(asked, f"{name!r:.200} is no tool's whole name: it may be {', '.join(names)}{more}. Take one.")
+    return BadArguments(asked, f"{quoted(name)} is no tool's whole name: it may be {', '.join(names)}{more}. Take one.")
 
 
 def is_every_server(finder: Finder, view: View, name: str) -> bool:
@@ -148,7 +149,7 @@ def is_every_server(finder: Finder, view: View, name: str) -> bool:
 
 def no_server(servers: Sequence[ServerSeen], name: str) -> str:
     """Return the answer to a question about a server that there is not: the nearest ones, else all."""
-    said = f"There is no server {name!r:.200}."
+    said = f"There is no server {quoted(name)}."
     by_name = {loosened(one): seen.name for seen in servers for one in (seen.config.id, seen.name)}
     near = get_close_matches(loosened(name[:_LONGEST]), by_name, 3, _ALIKE)
     if near:

@@ -5,6 +5,7 @@ from typing import Final
 from aggregator.catalog.describe.levels import shown_name
 from aggregator.catalog.search.relevance import ENGLISH
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.text.cut import quoted
 from aggregator.gateway.meta.name_resolution import all_servers, is_every_server, no_server
 from aggregator.gateway.meta.rendering import answer, not_searchable, rendered, still_indexing
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
@@ -62,7 +63,7 @@ async def search_tools(asking: MetaToolCall) -> str:
     if cursor is not None:
         behind = _behind(found, cursor)
         if behind is None:
-            return f"The cursor {cursor!r:.200} is not of this search (any more): search again without it."
+            return f"The cursor {quoted(cursor)} is not of this search (any more): search again without it."
         start = behind
     limit, max_tokens = given.get("limit", _LIMITS[level]), given.get("max_tokens")
     found = found[start:]
@@ -97,7 +98,7 @@ async def _nothing(asking: MetaToolCall, query: str, server: str | None) -> str:
     """Return the text for an empty result: similar names, the servers, and those that cannot be searched now."""
     finder, view = asking.finder, asking.view
     servers = finder.servers(view)
-    sentences = [f"No tool fits {query!r:.200}. {ENGLISH}" if query else "There are no tools."]
+    sentences = [f"No tool fits {quoted(query)}. {ENGLISH}" if query else "There are no tools."]
     nearest = await finder.nearest(view, query) if query else []
     if nearest:
         sentences.append(f"Names like it: {', '.join(nearest)}.")

@@ -10,6 +10,7 @@ from aggregator.domain.decision import ConfirmBy, Decision, confirmers
 from aggregator.domain.errors import Blame, CallRefused
 from aggregator.domain.missing import InsufficientScope, ItemRefused, UnknownPrompt, UnknownResource, UnknownSkill
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.text.cut import cut_between_words
 from aggregator.gateway.ask.approval import ApprovalStep
 from aggregator.gateway.ask.next_round import is_complete
 from aggregator.gateway.ask.upstream_caller import RequestCaller
@@ -69,7 +70,8 @@ class ItemPermission:
         log.info("%s may not have %s: %s [%s, %s]", view.principal.agent_id, found.name, decision.reason, *blame)
         if not decision.hidden:
             details = {"code": "not_allowed", "status": 403, "retryable": False, "asked": found.requested}
-            raise ItemRefused(f"{found.requested:.500} is not allowed for this agent.", details, blame)
+            asked = cut_between_words(found.requested, 500)
+            raise ItemRefused(f"{asked} is not allowed for this agent.", details, blame)
         if found.kind == "prompt":
             raise UnknownPrompt(found.requested, [], blame)
         if found.kind == "skill":

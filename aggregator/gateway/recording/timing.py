@@ -33,6 +33,7 @@ from aggregator.domain.errors import (
 )
 from aggregator.domain.missing import LoginRequired
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.text.cut import cut_between_words
 from aggregator.domain.text.error_text import error_text
 from aggregator.redaction.arguments import without_arguments
 
@@ -113,7 +114,7 @@ def _why(error: BaseException | None, record: CallRecord) -> str | None:
         said = "The call was cancelled."
     else:
         said = error_text(error) if isinstance(error, AggregatorError) else type(error).__name__
-    return said if len(said) <= _FAILURE else said[: _FAILURE - 1] + "…"
+    return cut_between_words(said, _FAILURE)
 
 
 def note_result(record: CallRecord, result: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from aggregator.domain.text.invisible import escaped
 from aggregator.notify.config import NoticeType
+from aggregator.redaction.beginning import beginning
 
 # Characters of a name, and of a reason; names in a list.
 NAME_LENGTH: Final = 120
@@ -138,7 +139,7 @@ class NoticeWriter:
         if self.console is None:
             return None
         ending = "/".join(
-            quote(self._redact(part[:REASON_LENGTH]).encode("utf-8", "replace"), safe="") for part in parts
+            quote(beginning(part, self._redact, REASON_LENGTH).encode("utf-8", "replace"), safe="") for part in parts
         )
         return f"{self.console}/{ending}"
 

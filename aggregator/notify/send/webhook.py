@@ -10,6 +10,7 @@ from typing import Any, Final
 import aiohttp
 
 from aggregator import __version__
+from aggregator.domain.text.cut import cut_between_words
 from aggregator.domain.text.invisible import escaped
 from aggregator.notify.config import ReceiverConfig, secret_key
 from aggregator.notify.send.delivery import DeliveryAnswer, answer_of_status
@@ -68,7 +69,7 @@ class Webhook:
 
 
 def _shown(body: bytes) -> str:
-    text = escaped(body.decode("utf-8", "replace").strip())[:_SHOWN]
+    text = cut_between_words(escaped(body.decode("utf-8", "replace").strip()), _SHOWN)
     return f": {json.dumps(text, ensure_ascii=False)}" if text else ""
 
 

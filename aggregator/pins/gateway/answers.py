@@ -6,6 +6,7 @@ from shlex import quote
 
 from aggregator.domain.missing import ItemHeld, ToolHeld
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.text.cut import cut_between_words
 from aggregator.pins.gateway.state import HeldItem
 
 # Characters of a name in a command.
@@ -20,7 +21,7 @@ def tool_held(tool: ToolRecord, held: HeldItem) -> ToolHeld:
 def item_held(name: str, held: HeldItem) -> ItemHeld:
     """Return the error for a read of a held prompt, or of a resource by a held template."""
     details = {"code": ItemHeld.held, "server": held.server, "name": name[:200], "retryable": False}
-    return ItemHeld(f"{name:.200} {_said(held)}", details)
+    return ItemHeld(f"{cut_between_words(name, 200)} {_said(held)}", details)
 
 
 def held_note(held: Sequence[HeldItem], waiting: Sequence[HeldItem] = ()) -> str:

@@ -175,7 +175,7 @@ class SseConnection(DuplexConnection):
 
     def _warn(self, data: bytes) -> None:
         level = logging.DEBUG if self._warned else logging.WARNING
-        log.log(level, "%s sent an event that is no message: %.200r", self._server.id, data[:200])
+        log.log(level, "%s sent an event that is no message: %.200r", self._server.id, data)
         self._warned = True
 
     def _take_endpoint(self, said: str) -> None:

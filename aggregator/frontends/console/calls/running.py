@@ -15,6 +15,8 @@ from aggregator.storage.audit.query import CallQuery, Term
 
 # Rows above the list.
 ROWS: Final = 20
+# Characters to show of a name that a host made up.
+_NAME: Final = 300
 # Seconds that a look is good for.
 _FRESH: Final = 1.0
 NONE_RUNNING: Final[Mapping[str, Any]] = {"calls": [], "left_out": 0, "silent": []}
@@ -48,7 +50,11 @@ class OpenCallRows:
 
     def _shown(self, calls: Iterable[OpenCall]) -> list[dict[str, Any]]:
         """Return calls without secrets; what hosts wrote in names may hold some."""
-        return [{**self._redactor.value(call.as_data()), "id": call.id, "waits": call.waits} for call in calls]
+        found = []
+        for call in calls:
+            shown = self._redactor.value(call.as_data())
+            found.append({**shown, "name": shown["name"][:_NAME], "id": call.id, "waits": call.waits})
+        return found
 
 
 def fits(query: CallQuery, call: OpenCall) -> bool:
