@@ -28,6 +28,7 @@ def main() -> None:
     if None in (sys.stdin, sys.stdout, sys.stderr):
         _open_closed_streams()
     _take_any_text()
+    drop_blank_home()
     # The collector finds nothing while modules are imported. They are permanent, so it starts with later objects.
     gc.disable()
     if sys.argv[1:2] == ["complete"]:
@@ -65,6 +66,12 @@ def main() -> None:
         from aggregator.cli.commands import report
 
         sys.exit(report(error))
+
+
+def drop_blank_home() -> None:
+    """Take an empty HOME, as some services and hosts set it, for none: `~` would be the root of the file system."""
+    if os.environ.get("HOME") == "":
+        del os.environ["HOME"]
 
 
 def _take_any_text() -> None:

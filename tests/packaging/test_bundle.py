@@ -18,6 +18,7 @@ from typing import Any, Final
 import jsonschema
 import pytest
 
+from aggregator.cli import drop_blank_home
 from aggregator.cli.first_run.bundle import FIELDS, options, variable
 from scripts.releasing.bundle import BUNDLE, SERVER, manifest, pack, registry_name, requirements, server_json
 from scripts.releasing.texts import ReleaseFault, semantic_version
@@ -264,6 +265,42 @@ async def test_the_first_start_makes_a_configuration_without_servers(
         answer = await host.ask("tools/call", name=names[0], arguments={})
         assert answer["content"][0]["text"] == "tool_0 was called"
     assert own.read_bytes() == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "cannot be written"),
+        ({"config": "/nicht da/größe.json"}, "There is no file /nicht da/größe.json"),
+    ],
+    ids=["a home that is no folder", "a file that is not there"],
+)
+async def test_why_it_does_not_start_is_in_the_log(
+    unpacked: Path, tmp_path: Path, settings: dict[str, str], said: str
+) -> None:
+    home = tmp_path / "home"
+    home.write_text("")
+    command, env = as_host(unpacked, settings)
+    environ = {"HOME": str(home), "PATH": "/usr/bin:/bin", **env}
+    program = [sys.executable, str(unpacked / command[-1])]
+    done = await asyncio.create_subprocess_exec(
+        *program, cwd=unpacked, env=environ, stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+    )
+    async with asyncio.timeout(_START):
+        _, words = await done.communicate()
+    assert said in words.decode()
+    assert done.returncode == 2
+
+
+def test_an_empty_home_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So `~` is that of the account, and not the root of the file system."""
+    monkeypatch.setenv("HOME", "")
+    drop_blank_home()
+    assert "HOME" not in os.environ
+    monkeypatch.setenv("HOME", "/home/ada")
+    drop_blank_home()
+    assert os.environ["HOME"] == "/home/ada"
 
 
 @pytest.mark.slow

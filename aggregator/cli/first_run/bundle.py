@@ -7,12 +7,12 @@ import os
 import re
 import sys
 from collections.abc import MutableMapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from aggregator.cli import drop_blank_home
 from aggregator.cli import main as run_program
-from aggregator.config.errors import ConfigMissing
+from aggregator.config.errors import ConfigError, ConfigMissing
 from aggregator.config.files.find import find_config
 from aggregator.domain.errors import OperatorError
 
@@ -34,20 +34,24 @@ def options(environ: MutableMapping[str, str]) -> list[str]:
 
 def main() -> None:
     """Serve the host that started the bundle; the first time with a new configuration without servers."""
+    drop_blank_home()
     words = options(os.environ)
     if FIELDS["config"] not in words:
-        # `stdio` says the same to the log of the host, and ends.
-        with suppress(OperatorError):
-            _begin()
+        _begin()
     sys.argv = ["aggregator", "stdio", *words]
     run_program()
 
 
 def _begin() -> None:
-    """Create the user's own configuration without servers, if there is none."""
+    """Create the user's own configuration without servers, if there is none. Why it cannot be is for the host's log."""
     try:
         find_config(None, Path.cwd(), os.environ)
     except ConfigMissing:
         from aggregator.cli.servers.edit import begin_config
 
-        begin_config(None)
+        try:
+            begin_config(None)
+        except OperatorError as error:
+            print(f"aggregator: {error}", file=sys.stderr)
+    except ConfigError:
+        pass  # `stdio` says it, and ends
