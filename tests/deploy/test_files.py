@@ -112,6 +112,22 @@ def test_the_agent_of_launchd_is_for_one_user_and_needs_no_shell() -> None:
     assert f"{AGENT['Label']}.plist" in (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("user", ["ann", "Zoë Ann"])
+def test_the_commands_of_the_docs_make_the_agent(tmp_path: Path, user: str) -> None:
+    """On a new account, which has no folder for agents, with any home folder; launchd is not here."""
+    running = (ROOT / "docs" / "running.md").read_text(encoding="utf-8")
+    home = tmp_path / "Volumes" / user
+    home.mkdir(parents=True)
+    block = re.search(r"### launchd.*?```sh\n(.*?)```", running, re.DOTALL)
+    assert block is not None
+    made, loaded = block[1].split("launchctl ")
+    assert loaded.startswith("bootstrap gui/$(id -u) ~/Library/LaunchAgents/")
+    subprocess.run(["sh", "-euc", made], cwd=ROOT, env={**os.environ, "HOME": str(home)}, check=True)
+    agent = plistlib.loads((home / "Library" / "LaunchAgents" / f"{AGENT['Label']}.plist").read_bytes())
+    assert agent == json.loads(json.dumps(AGENT).replace("/Users/YOU", str(home)))
+    assert agent["WorkingDirectory"] == str(home)
+
+
 def test_the_build_takes_what_is_there() -> None:
     for line in re.findall(r"^COPY (?!--from)(.+)$", CONTAINERFILE, re.MULTILINE):
         for path in line.split()[:-1]:
