@@ -69,9 +69,11 @@ async def _drain(connection: Pages, meta: dict[str, Any] | None = None) -> list[
     return (await _drained(connection, meta)).items
 
 
-@given(st.lists(st.lists(st.integers(), max_size=4), min_size=1, max_size=6))
-def test_every_item_of_every_page_in_order(pages: list[list[Any]]) -> None:
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=6))
+def test_every_item_of_every_page_in_order(lengths: list[int]) -> None:
     """Proves: C5"""
+    numbers = iter(range(sum(lengths)))
+    pages: list[list[Any]] = [[next(numbers) for _ in range(length)] for length in lengths]
 
     async def check() -> None:
         assert await _drain(Pages(pages)) == [item for page in pages for item in page]
@@ -206,9 +208,11 @@ async def test_an_empty_cursor_that_is_refused_was_the_end() -> None:
 
 async def test_new_cursors_without_new_names_end() -> None:
     """C5: after the first page that brings nothing new."""
-    connection = Endless(named("a", "b"))
+    # An item without a name is no new one each time.
+    items = [*named("a", "b"), {"title": "c"}, 7]
+    connection = Endless(items)
     drained = await _drained(connection)
-    assert drained.items == named("a", "b")
+    assert drained.items == items
     assert len(connection.asked) == 2
     assert drained.fault is not None
     assert "no new tools" in drained.fault
@@ -265,8 +269,16 @@ async def test_some_empty_pages_are_passed_over() -> None:
     assert await _drain(Pages([named("a"), *([[]] * (EMPTY_PAGES - 1)), named("b")])) == named("a", "b")
 
 
+class Growing(Endless):
+    """As many items on each page as there were given, none of them like another."""
+
+    def page(self, number: int) -> Any:
+        items = [{"page": number, "at": at} for at in range(len(self.pages))]
+        return {"tools": items, "nextCursor": str(number + 1)}
+
+
 async def test_full_pages_for_ever_end_sooner() -> None:
-    connection = Endless([{}] * 1_000)
+    connection = Growing([{}] * 1_000)
     drained = await _drained(connection)
     assert drained.fault is not None
     assert "does not stop paging" in drained.fault
@@ -276,7 +288,7 @@ async def test_full_pages_for_ever_end_sooner() -> None:
 
 async def test_pages_of_one_item_for_ever_end() -> None:
     """Proves: E4"""
-    connection = Endless([{}])
+    connection = Growing([{}])
     drained = await _drained(connection)
     assert drained.fault is not None
     assert len(connection.asked) == len(drained.items) == PAGE_LIMIT

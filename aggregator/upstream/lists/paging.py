@@ -12,6 +12,7 @@ from aggregator.domain.bounds.result_memory import MemoryTotal, summed
 from aggregator.domain.errors import RpcError, UpstreamBadAnswer
 from aggregator.domain.freshness import Freshness, least, said
 from aggregator.upstream.connection import AnswerTooDeep, Connection
+from aggregator.wire.codec import encode_or_none
 
 PAGE_LIMIT: Final = 1_000
 ITEM_LIMIT: Final = 100_000
@@ -73,7 +74,7 @@ async def _read_pages(
     total: MemoryTotal,
 ) -> DrainedList:
     items: list[Any] = []
-    names: set[str] = set()
+    names: set[str | bytes] = set()
     hints: list[Freshness | None] = []
     params: dict[str, Any] = {"_meta": meta} if meta else {}
     # The cursors of the pages after the first, in order.
@@ -141,15 +142,20 @@ def _paging_fault(
     return None
 
 
-def _new_items(part: list[Any], names: set[str], named_by: str) -> list[Any]:
-    """Return the items of a page whose names stood on no earlier page, and add the names of this one."""
-    new, here = [], set()
+def _new_items(part: list[Any], names: set[str | bytes], named_by: str) -> list[Any]:
+    """Return the items of a page that stood on no earlier page, and add the names of this one.
+
+    An item without a name is known by its whole, in JSON; one that nests too deeply for that is new.
+    """
+    new: list[Any] = []
+    here: set[str | bytes] = set()
     for item in part:
         name = item.get(named_by) if isinstance(item, dict) else None
-        if isinstance(name, str):
-            if name in names:
-                continue
-            here.add(name)
+        known = name if isinstance(name, str) else encode_or_none(item)
+        if known in names:
+            continue
+        if known is not None:
+            here.add(known)
         new.append(item)
     names |= here
     return new
