@@ -82,10 +82,34 @@ LONG: Final = frozenset(
     }
 )
 
-# Files and folders of the lane `windows`: the journeys of both frontends, and servers that end.
+# Files and folders of the lane `windows`: the commands, the HTTP frontend, the configuration and its expansion, entries
+# of hosts, the installation into Claude Desktop, the journeys of both frontends, and servers that end.
 WINDOWS: Final = frozenset(
     {
+        "config/test_expand.py",
+        "config/test_find.py",
+        "config/test_hosts.py",
+        "config/test_jsonfile.py",
+        "config/test_load.py",
+        "config/test_overrides.py",
+        "config/test_own_env.py",
+        "config/test_receivers.py",
+        "config/test_reference.py",
+        "config/test_schema.py",
+        "config/test_sections.py",
+        "config/test_servers.py",
+        "end_to_end/test_cli.py",
+        "end_to_end/test_http_frontend.py",
         "faults/test_stdio_end.py",
+        "hosts/test_entries.py",
+        "hosts/test_foreign_references.py",
+        "hosts/test_messy_people.py",
+        "hosts/test_more_hosts.py",
+        "hosts/test_percent.py",
+        "install/test_claude_desktop.py",
+        "install/test_code_pages.py",
+        "install/test_environment.py",
+        "storage/test_locate.py",
         "windows/",
     }
 )

@@ -294,7 +294,8 @@ async def test_a_file_that_cannot_be_used(tmp_path: Path, command: str, text: st
 
 async def test_without_any_configuration(tmp_path: Path) -> None:
     """E7: every place looked at, and what to write there."""
-    ended = await run("check", cwd=tmp_path, HOME=str(tmp_path), XDG_CONFIG_HOME=str(tmp_path / "config"))
+    folder = str(tmp_path / "config")
+    ended = await run("check", cwd=tmp_path, HOME=str(tmp_path), XDG_CONFIG_HOME=folder, APPDATA=folder)
     assert ended.code == 2
     assert str(tmp_path / "config") in ended.err
     assert "mcpServers" in ended.err

@@ -11,6 +11,7 @@ import pytest
 from aggregator.cli.commands import app
 from aggregator.domain.errors import OperatorError
 from aggregator.hosts.model import Machine, System
+from tests import ON_WINDOWS
 
 
 class Install(Protocol):
@@ -24,7 +25,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home and working folder, in which no file of this machine's hosts is found."""
     folder = tmp_path / "home"
     (folder / "project").mkdir(parents=True)
-    monkeypatch.setattr(os, "environ", {"PATH": os.defpath, "HOME": str(folder)})
+    own = {"APPDATA": str(folder / ".config"), "LOCALAPPDATA": str(folder / ".local" / "share")} if ON_WINDOWS else {}
+    monkeypatch.setattr(os, "environ", {"PATH": os.defpath, "HOME": str(folder), **own})
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.chdir(folder / "project")
     return folder
