@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from tests.source_trees import parsed
+
 ROOT: Final = Path(__file__).resolve().parents[1]
 PACKAGE: Final = ROOT / "aggregator"
 DOCUMENTED: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -31,7 +33,7 @@ def public(body: list[ast.stmt]) -> Iterator[ast.ClassDef | ast.FunctionDef | as
 
 
 def test_every_module_and_nearly_every_public_name_has_a_docstring() -> None:
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+    trees = {path: parsed(path) for path in PACKAGE.rglob("*.py")}
     assert not [str(path) for path, tree in trees.items() if tree.body and ast.get_docstring(tree) is None]
     named = [node for tree in trees.values() for node in public(tree.body)]
     with_docstring = [node for node in named if ast.get_docstring(node)]
@@ -42,7 +44,7 @@ def test_the_errors_that_docstrings_name_exist() -> None:
     defined = {*dir(builtins), "asyncio"}
     named: set[tuple[str, str]] = set()
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.ImportFrom):
                 defined.update(alias.asname or alias.name for alias in node.names)
             elif isinstance(node, DOCUMENTED):

@@ -23,6 +23,7 @@ from typing import Final
 import pytest
 
 from aggregator import FEATURES, INNER_LAYERS, LAYERS
+from tests.source_trees import parsed
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PACKAGE: Final = "aggregator"
@@ -197,16 +198,11 @@ class Module:
 
     @property
     def tree(self) -> ast.Module:
-        return _parsed(self.path)
+        return parsed(self.path)
 
     def place(self, line: int = 1) -> str:
         """Return a place in this file as editors and terminals follow it."""
         return f"{self.path.relative_to(ROOT)}:{line}"
-
-
-@cache
-def _parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
 def _modules() -> dict[str, Module]:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from tests.source_trees import parsed
+
 ROOT: Final = Path(__file__).resolve().parents[1]
 
 # The ways around it, each with its reason.
@@ -82,8 +84,8 @@ def test_no_module_prints_but_through_the_writer() -> None:
     found = {
         (str(path.relative_to(ROOT)), way)
         for path in sorted((ROOT / "aggregator").rglob("*.py"))
-        if _WORDS.search(source := path.read_text(encoding="utf-8"))
-        for way in ways_around(ast.parse(source))
+        if _WORDS.search(path.read_text(encoding="utf-8"))
+        for way in ways_around(parsed(path))
     }
     assert sorted(found - EXCEPTIONS.keys()) == [], "print with `say` of aggregator.cli.runtime.writer"
     assert sorted(EXCEPTIONS.keys() - found) == [], "these exceptions are needed no more"

@@ -15,6 +15,7 @@ import pytest
 from aggregator.accounts.oauth.fetch import FetchFailed, GuardedFetch
 from aggregator.domain.errors import UpstreamError, operator_text, reason_of
 from aggregator.domain.text.error_text import error_text
+from tests.source_trees import parsed
 
 PACKAGE: Final = Path(__file__).resolve().parents[1] / "aggregator"
 # The one function that may, and a search in a text for a word.
@@ -78,7 +79,7 @@ def bare(tree: ast.AST, ours: frozenset[str]) -> list[int]:
 
 
 def test_no_text_ends_in_an_empty_reason() -> None:
-    trees = {path: ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
+    trees = {path: parsed(path) for path in sorted(PACKAGE.rglob("*.py"))}
     ours = frozenset(node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     assert len(ours) > 100
     found = [

@@ -12,6 +12,8 @@ from typing import Final
 
 import pytest
 
+from tests.source_trees import parsed
+
 PACKAGE: Final = Path(__file__).resolve().parents[1] / "aggregator"
 
 
@@ -32,9 +34,7 @@ def gathered(tree: ast.AST) -> Iterator[ast.expr]:
 
 def test_gather_is_given_what_has_not_begun() -> None:
     found = [
-        f"{path}:{argument.lineno}"
-        for path in sorted(PACKAGE.rglob("*.py"))
-        for argument in gathered(ast.parse(path.read_text(encoding="utf-8")))
+        f"{path}:{argument.lineno}" for path in sorted(PACKAGE.rglob("*.py")) for argument in gathered(parsed(path))
     ]
     assert not found, "use `asyncio.wait`, and drop from the collection what it returns as done"
 
