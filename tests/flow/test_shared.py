@@ -22,6 +22,7 @@ from aggregator.flow.gateway.states import FlowStates
 from aggregator.flow.storage import FlowLabels, FlowRow
 from aggregator.gateway.host import Host
 from aggregator.storage.database import open_database
+from aggregator.storage.engine.change_mark import ChangeMark
 from aggregator.storage.errors import StorageBusy, StorageError
 from aggregator.storage.records import FLOW_SUBJECT
 from aggregator.storage.tables import changes
@@ -117,6 +118,25 @@ async def test_a_file_is_read_again_only_after_a_commit_of_labels(
             assert await two.outcome(ada, "mail.send") == "flow_denied"
             assert await two.outcome(bob, "mail.send") == "ok"
         assert len(reads) == 5
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows deletes no file that is mapped into memory")
+@pytest.mark.parametrize("by", ["the same process", "a new process"])
+def test_a_deleted_mark_is_unknown(tmp_path: Path, by: str) -> None:
+    """The file was deleted again before the other process looked, or the writer never had the deleted one."""
+    database, file = tmp_path / "shared.db", tmp_path / "shared.db.flow"
+    database.touch()
+    writer, reader = ChangeMark(database, "flow"), ChangeMark(database, "flow")
+    writer.look()
+    reader.look()
+    for _ in range(2):
+        before = reader.read()
+        file.unlink()
+        (writer if by == "the same process" else ChangeMark(database, "flow")).change()
+        assert reader.read() is None or reader.read() != before
+    assert reader.read() is None
+    reader.look()
+    assert reader.read() == file.read_bytes()
 
 
 @pytest.mark.parametrize("mark", ["missing", "short", "another", "cut", "emptied"])

@@ -153,8 +153,11 @@ else:
             os.close(self._handle)
 
         def read(self) -> bytes | None:
-            """Return the mark; None if the file is cut, or cannot be read."""
-            return self._read(self._handle)
+            """Return the mark; None if the file was deleted or replaced, is cut, or cannot be read.
+
+            A process that has only the file in its place cannot change the mark of a deleted one.
+            """
+            return self._read(self._handle) if os.fstat(self._handle).st_nlink else None
 
         def write(self) -> None:
             """Write another mark.
