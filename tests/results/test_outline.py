@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from random import Random
 from typing import Any, Final
 
@@ -138,6 +139,113 @@ OUTLINES: Final[dict[str, tuple[Any, list[str]]]] = {
         ],
     ),
     "lines": ("".join(f"{n},row\n" for n in range(6_000)), ["The last line: 5999,row"]),
+    "a table in CSV": (
+        'id,state,note\n' + "".join(f'{n},{"open" if n % 3 else "done"},"a, {n}"\n' for n in range(3_000)),
+        ["3,000 rows: id, state, note", "state: 2,000 open, 1,000 done", 'The last line: 2999,open,"a, 2999"'],
+    ),
+    "a table with spaces between": (
+        "NAME   STATUS\n" + "".join(f"pod-{n}   {'Failed' if n == 2_000 else 'Running'}\n" for n in range(3_000)),
+        ["3,000 rows: NAME, STATUS", "STATUS: 2,999 Running, 1 Failed", "The last line: pod-2999 Running"],
+    ),
+    "a log of a web server": (
+        "".join(
+            f'10.0.0.1 - - [01/Mar/2026] "GET /{n} HTTP/1.1" {503 if n == 2_000 else 200} 5\n' for n in range(2_500)
+        ),
+        [
+            "A log of 2,501 lines: 2,499 status 200, 1 status 503",
+            'The first error, at offset 106890: 10.0.0.1 - - [01/Mar/2026] "GET /2000 HTTP/1.1" 503 5',
+            'The last line: 10.0.0.1 - - [01/Mar/2026] "GET /2499 HTTP/1.1" 200 5',
+        ],
+    ),
+    "a trace with a cause": (
+        "a.b.PayException: no\n" + "\tat a.b.C.d(C.java:1)\n" * 900
+        + "Caused by: a.b.TimeException: late\n\tat a.b.E\n",
+        [
+            "Lines that tell of errors: 2 of 904",
+            "The first of them, at offset 0: a.b.PayException: no",
+            "The last line: at a.b.E",
+            "offset 19821: Caused by: a.b.TimeException: late",
+        ],
+    ),
+    "a diff": (
+        "".join(
+            f"diff --git a/{name} b/{name}\n--- a/{name}\n+++ b/{name}\n@@ -1,900 +1,900 @@\n{'+new line' + chr(10):s}"
+            + "-old line\n same line\n" * 400
+            for name in ("one.py", "two/b.py")
+        ),
+        ["2 files changed, +2 -800", "offset 0: one.py +1 -400", "offset 8485: two/b.py +1 -400"],
+    ),
+    "settings": (
+        "".join(f"[part {name}]\n" + f"{name}_key = value\n" * 600 for name in ("one", "two")),
+        ["offset 0: [part one]", "offset 9611: [part two]"],
+    ),
+    "a program": (
+        "import os\n\n" + "".join(f"class {name}:\n" + "    size = 1\n" * 600 for name in ("One", "Two", "Three")),
+        ["offset 11: class One:", "offset 7822: class Two:", "offset 15633: class Three:"],
+    ),
+    "many parts": (
+        "".join(f"./part{n}:\n" + f"-rw-r--r-- a{n}.txt\n" * 60 + "\n" for n in range(14)),
+        [
+            "14 parts:",
+            "./part0:, ./part1:, ./part2:, ./part3:, ./part4:",
+            "./part5:, ./part6:, ./part7:, ./part8:, ./part9:",
+            "./part10:, ./part11:, ./part12:, ./part13:",
+        ],
+    ),
+    "YAML": (
+        "version: 1\nservices:\n" + "".join(f"  s{n}:\n    image: x/{n}\n" for n in range(900))
+        + "ingress:\n  host: a\n",
+        ["offset 0: version: 1", "offset 11: services:", "offset 22301: ingress:"],
+    ),
+    "documents of YAML": (
+        "---\n".join(
+            f"apiVersion: v1\nkind: {'Secret' if n == 90 else 'ConfigMap'}\nmetadata:\n  name: n{n}\ndata:\n"
+            + "  a: b\n" * 20
+            for n in range(100)
+        ),
+        ["100 documents", "offset 0: kind: ConfigMap, 99 times", "offset 18260: kind: Secret"],
+    ),
+    "XML": (
+        "<list><unit>CHF</unit>" + "".join(f"<item id='{n}'><price>{n}</price></item>" for n in range(900)) + "</list>",
+        ["Elements: 900 item, 900 price, 1 list, 1 unit", "offset 6: unit: CHF"],
+    ),
+    "a table in a page": (
+        "<html><body><table><tr><th>City</th><th>Size</th></tr>" + "<tr><td>Bern</td><td>9</td></tr>" * 900
+        + "</table>",
+        [
+            "Text: City Size" + " Bern 9" * 20 + " Bern...",
+            "offset 12: table of 901 rows: City, Size",
+        ],
+    ),
+    "what a browser shows": (
+        "- generic [ref=e1]:\n" + "".join(f"  - link \"{n}\" [ref=e{n}]\n" for n in range(900))
+        + '  - button "Pay" [ref=e7]',
+        [
+            "Elements: 900 link, 1 generic, 1 button",
+            "offset 0: - generic [ref=e1]:",
+            'offset 23200: - button "Pay" [ref=e7]',
+        ],
+    ),
+    "JSON with words around it": (
+        "Found it:\n```json\n" + json.dumps({"rows": ROWS, "next": 9}, indent=1) + "\n```\nDone.",
+        [
+            "rows: 3,000 items {id, name, open}",
+            "next: 9",
+            "rows[0].id: 0",
+            'rows[0].name: "row 0"',
+            "rows[0].open: true",
+        ],
+    ),
+    "members that are alike": (
+        {"a": {f"part {n}": {"size": n, "note": WORDS} for n in range(20)} | {"other": {"size": 1, "last": True}}},
+        [
+            "a: {part 0, part 1, part 2, part 3, part 4, part 5, part 6, part 7 and 13 more}",
+            'a["part 0"] and 19 like it: {size, note}',
+            "a.other: {size, last}",
+            "a.other.size: 1",
+            "a.other.last: true",
+        ],
+    ),
     "sections": (
         "# Title\n\n" + "".join(f"## Part {n}\n\n{'word ' * 1_500}\n\n" for n in range(3)),
         ["offset 0: # Title", "offset 9: ## Part 0", "offset 7522: ## Part 1", "offset 15035: ## Part 2"],
@@ -158,6 +266,9 @@ OUTLINES: Final[dict[str, tuple[Any, list[str]]]] = {
 def test_an_outline(name: str) -> None:
     value, expected = OUTLINES[name]
     assert outline_of(value) == expected
+    for line in expected:
+        if isinstance(value, str) and (place := re.fullmatch(r"(?:The first .*, at )?offset (\d+): (\S+).*", line)):
+            assert place[2].strip(":") in value[int(place[1]) :][:200]
 
 
 def test_of_a_page_the_headings_and_the_text() -> None:
@@ -178,10 +289,10 @@ def test_what_its_beginning_says_has_none(value: Any) -> None:
 
 
 def test_a_long_outline_ends_where_the_tokens_do() -> None:
-    value = {f"member number {number}": {"inside": [WORDS], "more": {"deep": number}} for number in range(30)}
+    value = {f"member number {number}": {f"inside {number}": [WORDS], "more": {"deep": number}} for number in range(30)}
     lines = outline_of(value)
     assert lines[-1] == "..."
-    assert lines[0] == '["member number 0"]: {inside, more}'
+    assert lines[0] == '["member number 0"]: {inside 0, more}'
 
 
 def test_text_that_looks_like_an_outline_of_something_else() -> None:
@@ -190,6 +301,28 @@ def test_text_that_looks_like_an_outline_of_something_else() -> None:
     lines = outline_of(value)
     assert len(lines) == 5
     assert all(len(line) < 200 for line in lines)
+
+
+def test_several_texts_are_told_apart() -> None:
+    texts = ["Summary: 2 of 900 failed", "many words of a text\n" * 2_000]
+    shortened = shorten({"content": [{"type": "text", "text": text} for text in texts]}, MOST, PREVIEW)
+    assert shortened is not None
+    assert shortened.outline.splitlines() == [
+        "offset 0: text 1, 24 characters: Summary: 2 of 900 failed",
+        "offset 25: text 2, 42,000 characters: many words of a text many words of a text many words of a te",
+    ]
+    as_json = [json.dumps({"rows": ROWS}), json.dumps({"total": 9})]
+    shortened = shorten({"content": [{"type": "text", "text": text} for text in as_json]}, MOST, PREVIEW)
+    assert shortened is not None
+    assert shortened.outline.splitlines()[:2] == ["[0]: {rows}", "[1]: {total}"]
+    assert read_page(shortened.document, path="[1].total").body == "9"
+
+
+def test_a_path_leads_into_json_that_words_come_after() -> None:
+    text = json.dumps(ROWS, indent=1) + "\n\n(3,000 rows)"
+    document = ResultDocument.of({"content": [{"type": "text", "text": text}]})
+    assert read_page(document, path="[2999].name").body == "row 2999"
+    assert read_page(document, grep="3,000 rows").body.endswith("(3,000 rows)")
 
 
 def test_a_path_leads_into_a_json_text() -> None:

@@ -53,7 +53,10 @@ def spans(text: str, start: int, end: int) -> Iterator[TextSpan]:
     while first < end and first - start < _LOOKED_AT and text[first] in _BLANK:
         first += 1
     if _is_json(text, first, end):
-        yield TextSpan(start, end, Form.JSON_LINES if _has_json_lines(text, first, end) else Form.JSON)
+        if _has_json_lines(text, first, end):
+            yield TextSpan(start, end, Form.JSON_LINES)
+        else:
+            yield from _json_spans(text, start, first, end)
         return
     if _is_csv(text[first : min(end, first + _LOOKED_AT)], whole=end - first <= _LOOKED_AT):
         yield TextSpan(start, end, Form.CSV)
@@ -62,7 +65,7 @@ def spans(text: str, start: int, end: int) -> Iterator[TextSpan]:
         # An element that runs over the line is no log line in brackets.
         if _is_json(text, line.start(), end) and line.start() > start:
             yield TextSpan(start, line.start(), Form.PLAIN)
-            yield TextSpan(line.start(), end, Form.JSON)
+            yield from _json_spans(text, line.start(), line.start(), end)
             return
     yield TextSpan(start, end, Form.PLAIN)
 
@@ -109,6 +112,25 @@ def _quotes(text: str, start: int, end: int, *, escapes: bool) -> int:
 
 def _is_json(text: str, start: int, end: int) -> bool:
     return _BEGINS.match(text, start, min(end, start + _LOOKED_AT)) is not None
+
+
+def _json_spans(text: str, start: int, first: int, end: int) -> Iterator[TextSpan]:
+    """Yield the span of JSON that begins at `first`, and one of the words behind it, if any."""
+    last = _json_end(text, first, end)
+    yield TextSpan(start, last, Form.JSON)
+    if last < end:
+        yield TextSpan(last, end, Form.PLAIN)
+
+
+def _json_end(text: str, start: int, end: int) -> int:
+    """Return where JSON ends that words come after, such as "Done." or the end of a fence."""
+    closing = {"{": "}", "[": "]"}[text[start]]
+    # Its own bracket stands at the beginning of a line, or at the end of its only one.
+    last = text.rfind(f"\n{closing}", start, end) + 2
+    if last == 1:
+        last = text.find("\n", start, end)
+        last = last if last > 0 and text[last - 1] == closing else end
+    return last if text[last : last + 1] in ("", "\n", "\r") and text[last:end].strip(_BLANK) else end
 
 
 def _has_json_lines(text: str, start: int, end: int) -> bool:

@@ -1,4 +1,5 @@
-"""An outline of a large result whose beginning says little: paths of JSON, levels of a log, headings of HTML.
+"""An outline of a large result whose beginning says little: paths of JSON, levels of a log, headings of HTML, and the
+parts of other texts.
 
 Law: it has at most `MOST_TOKENS`, and its cost is linear in the text, or bounded.
 """
@@ -6,7 +7,7 @@ Law: it has at most `MOST_TOKENS`, and its cost is linear in the text, or bounde
 import json
 import re
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import unescape
 from itertools import islice
 from typing import Any, Final
@@ -14,9 +15,11 @@ from typing import Any, Final
 import msgspec
 
 from aggregator.domain.text.tokens import estimate
+from aggregator.results.read.columns import columns
 from aggregator.results.read.document import ResultDocument
 from aggregator.results.read.forms import Form
 from aggregator.results.read.nesting import PLAIN_NAME
+from aggregator.results.read.sections import sections, tables, yaml
 from aggregator.results.read.values import NoValue, opened
 
 MOST_TOKENS: Final = 150
@@ -28,13 +31,19 @@ _TEXT: Final = 40
 # Members and items that are looked at, names that are listed, and levels.
 _MEMBERS: Final = 40
 _OF_MANY: Final = 2
+_ALIKE: Final = 4
 _NAMES: Final = 8
-_DEPTH: Final = 3
+_NAMES_LONG: Final = 100
+_DEPTH: Final = 8
 # A larger JSON text is not opened: each of its values takes 50 bytes.
 _OPENED: Final = 64_000_000
 
+_TEXT_NUMBER: Final = re.compile(r"\[\d+\]")
 _BASE64: Final = re.compile(r"(?:data:[\w/+.-]{1,60};base64,)?[A-Za-z0-9+/_-]{120}")
-_HTML: Final = re.compile(r"\s*+(?:<\?xml[^>]{0,200}>\s*+)?<(?:!doctype html|html)\b", re.IGNORECASE)
+_HTML: Final = re.compile(
+    r"\s*+(?:<\?xml[^>]{0,200}>\s*+)?<(?:!doctype html|html|head|body|main|div|p|section|article|table|ul|ol|h[1-6])\b",
+    re.IGNORECASE,
+)
 _TAG: Final = re.compile(r"<(/?)(script|style|title|h[1-3]|[a-z!]\w{0,20})[^<>]{0,2000}>", re.IGNORECASE)
 _UNSEEN: Final = frozenset({"script", "style", "nav", "svg", "noscript"})
 _HEADINGS: Final = frozenset({"title", "h1", "h2", "h3"})
@@ -48,14 +57,20 @@ _BAD: Final = ("FATAL", "ERROR")
 _JSON_LEVEL: Final = re.compile(
     r'^.{0,120}?"(?:level|severity|levelname|log_level)"\s{0,9}:\s{0,9}"(\w{1,20})".*+$', re.MULTILINE
 )
+# Lines of a web server's log, with the status.
+_ACCESS: Final = re.compile(r'^\S.{0,200}?\[[^\]\n]{1,60}\] "[^"\n]*+" ([1-5]\d\d) .*+$', re.MULTILINE)
 # Lines that say that something went wrong, in the output of programs.
 _TROUBLE: Final = re.compile(
-    r"^.{0,120}?(?:\b(?:error|fatal|panic|exception|traceback|FAILED)\b|(?:Error|Exception)\b).*+$",
+    r"^.{0,160}?(?:\b(?:error|ERR|fatal|panic|panicked|exception|traceback|FAIL|FAILED|failed|failure|killed|Killed|denied|refused|aborted"
+    r"|[Oo]ut of memory|[Tt]imed out|segfault|unreachable)\b|(?:Error|Exception)\b).*+$",
     re.MULTILINE,
 )
+# Lines about errors that are shown.
+_SHOWN: Final = 3
 _MARKDOWN: Final = re.compile(r"^#{1,3} .*+$", re.MULTILINE)
 # The first lines, which say what kind of text it is; and so many lines have an outline.
 _FIRST_LINES: Final = 40
+_FIRST_WORDS: Final = 60
 _MANY_LINES: Final = 100
 
 
@@ -67,6 +82,8 @@ def outline(document: ResultDocument, end: int) -> str:
         lines = _text_lines(text, is_json=forms == {Form.JSON_LINES})
     elif document.data is not msgspec.UNSET:
         lines = _json_lines(document, end)
+    elif len(document.parts) > 1:
+        lines = _part_lines(document)
     return _within(lines)
 
 
@@ -74,21 +91,40 @@ def _text_lines(text: str, *, is_json: bool) -> Iterator[str]:
     """Yield lines about a text that is no JSON, or that has JSON on each line."""
     if _HTML.match(text):
         yield from _html_lines(text)
+        yield from islice(tables(text), _HEADINGS_AT_MOST)
     elif _is_log(text, level := _JSON_LEVEL if is_json else _LEVEL):
         yield from _log_lines(text, level)
+    elif not is_json and _is_log(text, _ACCESS):
+        yield from _log_lines(text, _ACCESS, "status ")
     elif is_json:
         return
     elif _is_base64(text) and len(text.split(None, 1)[0]) > _LOOKED_AT // 1_000:
         yield f"base64, {len(text):,} characters"
+    elif (parts := yaml(text)) is not None:
+        yield from parts
     elif len(headings := list(islice(_MARKDOWN.finditer(text), _MEMBERS))) > 1:
         yield from (f"offset {heading.start()}: {heading[0]}" for heading in headings)
+    elif (parts := sections(text)) is not None:
+        yield from parts
     elif (count := text.count("\n")) > _MANY_LINES:
+        yield from columns(text) or ()
         trouble = list(islice(_TROUBLE.finditer(text), _MEMBERS + 1))
         if trouble:
             many = f"more than {_MEMBERS}" if len(trouble) > _MEMBERS else f"{len(trouble):,}"
             yield f"Lines that tell of errors: {many} of {count + 1:,}"
             yield f"The first of them, at offset {trouble[0].start()}: {trouble[0][0]}"
         yield f"The last line: {_last_line(text)}"
+        # Each may be the one that matters: "Caused by: ...".
+        yield from (
+            f"offset {line.start()}: {line[0]}" for line in trouble[1:_SHOWN] if line.end() < len(text.rstrip())
+        )
+
+
+def _part_lines(document: ResultDocument) -> Iterator[str]:
+    """Yield where each of several texts begins, and its first words."""
+    for number, part in enumerate(document.parts, 1):
+        first = document.text[part.start : min(part.end, part.start + _LINE)]
+        yield f"offset {part.start}: text {number}, {part.end - part.start:,} characters: {first[:_FIRST_WORDS]}"
 
 
 def _within(lines: Iterator[str]) -> str:
@@ -114,6 +150,9 @@ def _json_lines(document: ResultDocument, end: int) -> Iterator[str]:
     if isinstance(root, str):
         yield _described(root)
         root = _inside(root)
+    if isinstance(root, list) and len(document.parts) > 1 and document.result.get("structuredContent") is None:
+        # The texts of the result.
+        root = {f"[{number}]": text for number, text in enumerate(root)}
     if isinstance(root, list):
         # Whole items say what the others are.
         if not root or _is_shown(root[0], end):
@@ -129,15 +168,33 @@ def _json_lines(document: ResultDocument, end: int) -> Iterator[str]:
             yield f"{path or 'the whole'}: {len(value):,} members"
             if depth == 0 and _is_shown(next(iter(value.values())), end):
                 return
-        for name, part in islice(value.items(), _OF_MANY if len(value) > _MEMBERS else _MEMBERS):
+        for name, others, found in _grouped(islice(value.items(), _OF_MANY if len(value) > _MEMBERS else _MEMBERS)):
             below = _joined(path, name)
-            found = _opened(part)
-            yield f"{below}: {_described(found)}"
+            yield f"{below}{f' and {others:,} like it' if others else ''}: {_described(found)}"
             inside = _inside(found)
+            if others:
+                continue
             if depth < _DEPTH and isinstance(inside, dict):
                 waiting.append((below, inside, depth + 1))
             elif depth < _DEPTH and isinstance(found, list) and found and isinstance(_opened(found[0]), dict):
                 waiting.append((f"{below}[0]", found[0], depth + 1))
+
+
+def _grouped(members: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, int, Any]]:
+    """Yield name and value of each member, and how many more objects there are with the same names in them.
+
+    Fewer than `_ALIKE` that are alike stand for themselves.
+    """
+    opened_members = [(name, _opened(part)) for name, part in members]
+    alike = Counter(tuple(found) for _, found in opened_members if isinstance(found, dict))
+    seen = set[tuple[str, ...]]()
+    for name, found in opened_members:
+        form = tuple(found) if isinstance(found, dict) else ()
+        if not form or alike[form] < _ALIKE:
+            yield name, 0, found
+        elif form not in seen:
+            seen.add(form)
+            yield name, alike[form] - 1, found
 
 
 def _is_shown(value: Any, end: int) -> bool:
@@ -159,6 +216,8 @@ def _inside(value: Any) -> Any:
 
 
 def _joined(path: str, name: str) -> str:
+    if not path and _TEXT_NUMBER.fullmatch(name):
+        return name
     short = name if len(name) <= _TEXT else f"{name[:_TEXT]}{_END}"
     if not PLAIN_NAME.fullmatch(short):
         return f"{path}[{json.dumps(short, ensure_ascii=False)}]"
@@ -186,9 +245,11 @@ def _is_base64(text: str) -> bool:
 
 
 def _names(value: dict[str, Any]) -> str:
-    names = ", ".join(name[:_TEXT] for name in islice(value, _NAMES))
-    more = f" and {len(value) - _NAMES:,} more" if len(value) > _NAMES else ""
-    return f"{{{names}{more}}}"
+    shown = [name[:_TEXT] for name in islice(value, _NAMES)]
+    while len(shown) > 1 and sum(map(len, shown)) > _NAMES_LONG:
+        shown.pop()
+    more = f" and {len(value) - len(shown):,} more" if len(value) > len(shown) else ""
+    return f"{{{', '.join(shown)}{more}}}"
 
 
 def _items(value: list[Any]) -> str:
@@ -215,17 +276,17 @@ def _last_line(text: str) -> str:
     return text.rstrip().rpartition("\n")[2]
 
 
-def _log_lines(text: str, levels: re.Pattern[str]) -> Iterator[str]:
-    """Yield the count of each level, the first error and the last line."""
+def _log_lines(text: str, levels: re.Pattern[str], kind: str = "") -> Iterator[str]:
+    """Yield the count of each level or status, the first error and the last line."""
     counts: Counter[str] = Counter()
     first: re.Match[str] | None = None
     for line in levels.finditer(text):
         level = line[1].upper()
         level = _LEVELS.get(level, level)
         counts[level] += 1
-        if first is None and level in _BAD:
+        if first is None and (level in _BAD or level[0] == "5"):
             first = line
-    said = ", ".join(f"{count:,} {level}" for level, count in counts.most_common())
+    said = ", ".join(f"{count:,} {kind}{level}" for level, count in counts.most_common())
     yield f"A log of {text.count(chr(10)) + 1:,} lines: {said}"
     if first is not None:
         yield f"The first error, at offset {first.start()}: {first[0]}"
@@ -233,8 +294,9 @@ def _log_lines(text: str, levels: re.Pattern[str]) -> Iterator[str]:
 
 
 def _html_lines(text: str) -> Iterator[str]:
-    """Yield the title and the headings, then the beginning of the text."""
+    """Yield the title and the headings with their offsets, then the beginning of the text."""
     headings: list[str] = []
+    places: list[int] = []
     words: list[str] = []
     inside, unseen, at, length = "", "", 0, 0
     for tag in _TAG.finditer(text):
@@ -253,10 +315,16 @@ def _html_lines(text: str) -> Iterator[str]:
             unseen = name
         elif name in _HEADINGS:
             inside = "" if closes or len(headings) >= _HEADINGS_AT_MOST else name
-            headings += [f"{name}:"] if inside else []
+            if inside:
+                headings.append(f"{name}:")
+                places.append(tag.start())
         at = tag.end()
         if length >= _BODY and len(headings) >= _HEADINGS_AT_MOST:
             break
-    yield from (heading for heading in headings if not heading.endswith(":"))
+    # Of many headings the offsets would take the place of the text.
+    for place, heading in zip(places, headings, strict=True):
+        if not heading.endswith(":"):
+            few = len(headings) <= _NAMES and not heading.startswith("title")
+            yield f"offset {place}: {heading}" if few else heading
     if words:
         yield f"Text: {' '.join(words)[:_BODY]}"
