@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from aggregator.domain.errors import INVALID_PARAMS, HostError
 from aggregator.domain.freshness import OURS_FOR_ONE
 from aggregator.domain.versions import LATEST_LEGACY, LEGACY_VERSIONS, SKILLS, SUPPORTED_VERSIONS, era_of
-from aggregator.gateway.eras import SERVER_INFO, for_legacy, for_modern, version_spoken
+from aggregator.gateway.eras import SERVER_INFO, for_modern, version_spoken
 from aggregator.gateway.host import Host
 
 # Lists are declared even if no server has any: one may have some later, and hosts are then told.
@@ -78,7 +78,7 @@ def first_answer(method: str, params: dict[str, Any], instructions: MakeInstruct
     modern = version is not None and era_of(version) == "modern"
     if method == "initialize" and not modern:
         take_initialize(host, params)
-        return for_legacy(initialize_result(host, instructions(), skills=True))
+        return initialize_result(host, instructions(), skills=True)
     if method == "server/discover" and modern:
         return for_modern(discover_result(instructions(), skills=True))
     return None

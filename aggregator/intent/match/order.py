@@ -53,11 +53,8 @@ def _shared_words(message: MessageText, names: ToolNames, places: tuple[int, ...
         for at in names.by_word.get(word, ()):
             if at in counts:
                 counts[at] += 1
-    pairs = (
-        one.text + two.text
-        for one, two in pairwise(words)
-        if one.end == two.start and not (one.text + two.text).isascii()
-    )
+    # Of two words that touch, one is a sign.
+    pairs = (one.text + two.text for one, two in pairwise(words) if one.end == two.start)
     with_signs = [at for at in places if names.sign_texts[at]]
     for pair in dict.fromkeys(islice(pairs, _PAIRS)):
         for at in with_signs:
