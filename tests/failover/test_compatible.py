@@ -56,8 +56,23 @@ MISFITS: dict[str, tuple[Any, Any, str]] = {
     "whole": (takes(q={"type": "number"}), takes(q={"type": "integer"}), "`q` has to be a whole number there"),
     "others only by its own word": (SEARCH, takes(("q",), {"type": "string"}, n=TEXT), "`n` may be integer"),
 }
+ELSEWHERE: Json = {
+    "$ref": "#/$defs/search",
+    "$dynamicRef": "#search",
+    "allOf": [SEARCH],
+    "anyOf": [SEARCH],
+    "oneOf": [SEARCH],
+    "if": SEARCH,
+    "patternProperties": {"^[qn]$": {}},
+}
 # Decided by each call: its arguments are checked against the schema of the fallback.
 LEFT_TO_THE_CALL: dict[str, tuple[Any, Any]] = {
+    # Each of these may name and require `q` and `n`, or leave them out.
+    **{f"names by `{keyword}`": (SEARCH, {**takes((), False), keyword: value}) for keyword, value in ELSEWHERE.items()},
+    **{
+        f"required by `{keyword}`": ({"type": "object", keyword: value}, takes(("q",), q=TEXT))
+        for keyword, value in ELSEWHERE.items()
+    },
     "narrower": (SEARCH, takes(q=TEXT, n={**WHOLE, "maximum": 9})),
     "fewer values": (takes(q={"enum": ["a", "b"]}), takes(q={"enum": ["a"]})),
     "a pattern": (SEARCH, takes(q={**TEXT, "pattern": "^a"}, n=WHOLE)),

@@ -68,6 +68,21 @@ def test_the_first_useful_sentence(description: object, line: str) -> None:
     assert first_sentence({"name": "get", "description": description}) == line
 
 
+@pytest.mark.parametrize(
+    "label",
+    [
+        *("Description", "Key features", "When to use this tool", "How to use", "Use cases", "Best for"),
+        *("Tool description", "What it does", "MCP tool", "功能描述", "使用场景", "注意"),
+    ],
+)
+def test_a_label_is_no_sentence(label: str) -> None:
+    """B2: it says nothing about the tool, however a server marks it."""
+    assert (
+        first_sentence({"name": "get", "description": f"{label}\n\nAll names of a folder"}) == "All names of a folder"
+    )
+    assert first_sentence({"name": "get", "description": f"## {label}"}) == "Get"
+
+
 CUTS = [
     ("Creates an issue in a repository of an organisation you own", 50, "Creates an issue in a repository…"),
     ("Deletes a name; formulas that use it show an error then", 30, "Deletes a name"),

@@ -164,6 +164,13 @@ DIALECTS = [
     ("http://json-schema.org/draft-07/schema#", {"properties": {"a": {"items": [{"type": "integer"}]}}}, True),
     ("http://json-schema.org/draft-07/schema#", {"dependencies": {"a": ["b"]}}, True),
     ("http://json-schema.org/draft-07/schema#", {"properties": {"a": {"$ref": "#/definitions/b", "minimum": 3}}}, True),
+    *(
+        ("http://json-schema.org/draft-07/schema#", {"properties": {"a": {"$ref": "#/definitions/b", **beside}}}, False)
+        for beside in (
+            *({"title": "T"}, {"description": "D"}, {"default": 1}, {"examples": [1]}),
+            *({"$comment": "C"}, {"deprecated": True}),
+        )
+    ),
     ("http://json-schema.org/draft-04/schema#", {"properties": {"a": {"type": "integer"}}}, True),
     ("https://json-schema.org/draft/2020-12/schema", {"prefixItems": [True]}, False),
 ]

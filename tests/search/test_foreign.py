@@ -126,6 +126,8 @@ def annotated(name: str, **hints: bool) -> ToolRecord:
         (annotated("kubectl_delete"), True),
         (annotated("get_stop_times"), False),
         (annotated("list_deleted_files"), False),
+        *((annotated(f"{verb}_stop_orders"), False) for verb in ("get", "list", "read", "show", "search")),
+        *((annotated(f"{verb}_stop_orders"), False) for verb in ("find", "describe", "fetch", "check", "query")),
         (annotated("format_text"), False),
         (annotated("apply", destructiveHint=True), True),
         (annotated("apply", destructiveHint=True, readOnlyHint=True), False),

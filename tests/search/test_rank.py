@@ -9,7 +9,7 @@ from aggregator.catalog.search.document import Document
 from aggregator.catalog.search.index import SearchIndex, search
 from aggregator.catalog.search.name_match import name_matches
 from aggregator.catalog.search.query import read
-from aggregator.catalog.search.terms.four_grams import similarity
+from aggregator.catalog.search.terms.four_grams import four_grams, similarity
 from aggregator.catalog.search.terms.language import LOOKING
 from aggregator.catalog.search.visible import VisibleTools
 from aggregator.catalog.search.weighted_query import WeightedQuery, weigh
@@ -86,6 +86,17 @@ def plainly_scored(weighted: WeightedQuery, documents: dict[int, Document]) -> d
     for slot, share in alike.items():
         scored[slot] += fit.SPELLED * best * share / most if most else 0.0
     return scored
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "alike"),
+    [("weather", "weather", True), ("weather", "whether", True), ("weather", "", False), ("", "weather", False),
+     ("", "", False), ("!?", "…", False), ("天气", "查询天气", True)],
+)  # fmt: skip
+def test_texts_are_compared_whatever_is_in_them(query: str, text: str, alike: bool) -> None:
+    """B5: also texts without a word."""
+    score = similarity(four_grams(query), four_grams(text))
+    assert (score > 0) == alike
 
 
 def check(index: SearchIndex, query: str, hidden: frozenset[str], limit: int) -> None:

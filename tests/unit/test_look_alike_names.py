@@ -41,3 +41,10 @@ def test_a_name_that_reads_as_a_ruled_one_is_a_fault(name: str, nested: bool) ->
 @pytest.mark.parametrize("name", ["limit", "other", "limits", "l\u0131mit2", "", "\u200b"], ids=ascii)
 def test_other_names_are_none(name: str) -> None:
     assert look_alikes([RULE], {}, {name: 1}) == ()
+
+
+@pytest.mark.parametrize("given", [{"Limit": 1, "other": [1, 2]}, {"other": [{"Limit": 1}, 2]}])
+def test_a_bounded_look_finds_as_much_as_an_unbounded_one_or_gives_up(given: Json) -> None:
+    """Four values, in whatever depth."""
+    assert len(look_alikes([RULE], {}, given, 4) or ()) == 1
+    assert look_alikes([RULE], {}, given, 3) is None

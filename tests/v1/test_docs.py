@@ -36,6 +36,16 @@ def test_everything_is_said() -> None:
             assert re.search(rf"`v1\.{name}`\s+calls, {setting.default} by default", TEXT), name
 
 
+def test_a_parameter_is_described_once() -> None:
+    """B3: beside its schema, as OpenAPI has it."""
+    parameters = DOCUMENT["paths"]["/v1/tools"]["get"]["parameters"]
+    assert {one["name"] for one in parameters} == set(PARAMETERS)
+    for one in parameters:
+        assert one["description"]
+        assert one["schema"]
+        assert not one["schema"].keys() & one.keys()
+
+
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: "-".join(answer)[:40])
 def test_answers_are_answers(answer: Any) -> None:
     """B3: each fits one of the schemas."""

@@ -60,6 +60,8 @@ def test_structured_content_where_there_is_no_text() -> None:
             {"type": "resource", "resource": {"uri": "file:///c", "text": "inside"}},
             "[resource: file:///c]\ninside",
         ),
+        ({"type": "resource_link", "uri": "file:///a", "name": ""}, "[resource link: file:///a]"),
+        ({"type": "image", "mimeType": None, "data": "QUI="}, "[image: 2 bytes]"),
         ({"type": "hologram", "x": 1}, "[hologram]"),
         ({"type": "text"}, "[text]"),
     ],
