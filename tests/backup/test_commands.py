@@ -225,6 +225,10 @@ def test_a_backup_says_what_it_leaves_out(folder: Path, capsys: pytest.CaptureFi
     said = capsys.readouterr().out
     assert all(f"{name} ({what})" in said for name, what in LEFT_OUT.items())
     assert "Left out by --no-audit: the audit log." in said
+    assert backup.run(url_of(folder / "a.db"), folder / "z", False, False, True) == 0
+    tables = json.loads(capsys.readouterr().out)["tables"].keys()
+    assert "api_keys" in tables
+    assert not tables & {"mcp_tool_call_log", "audit_events", "audit_under_way", "audit_heads"}
     assert backup.run(url_of(folder / "a.db"), folder / "y", True, False, True) == 0
     assert json.loads(capsys.readouterr().out)["left_out"] == LEFT_OUT
 

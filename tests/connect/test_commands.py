@@ -16,6 +16,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from aggregator.accounts.cli.owners import server_to_connect
+from aggregator.config.load import load
+from aggregator.domain.errors import OperatorError
 from tests.authorization.authorization_server import AuthorizationServer, authorization_server
 from tests.authorization.protected_mcp_server import protected_mcp_server
 
@@ -112,3 +115,13 @@ async def test_mistakes_are_named(laptop: Laptop, words: tuple[str, ...], said: 
     assert (status, out) == (2, "")
     assert said in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(("auth", "known"), [({"auth": {"per": "shared"}}, "wiki"), ({}, "none with `auth`")])
+def test_a_server_that_is_not_there(tmp_path: Path, auth: dict[str, Any], known: str) -> None:
+    """The servers that can be connected are named."""
+    path = tmp_path / "aggregator.json"
+    address = {"url": "https://wiki.example/mcp"}
+    path.write_text(json.dumps({"mcpServers": {"wiki": {**address, **auth}, "plain": address}}))
+    with pytest.raises(OperatorError, match=re.escape(f"in the configuration; there is: {known}.")):
+        server_to_connect(load(path, {}), "wikki")

@@ -16,16 +16,17 @@ from aggregator.doctor.checks.configuration import UnusableConfig, of_problems, 
 from aggregator.doctor.checks.gateway import GatewayFacts, HttpAnswer, of_answer, of_certificate, of_gateway
 from aggregator.doctor.checks.host_files import HostFacts, OwnEntry, of_host
 from aggregator.doctor.checks.model_view import ToolsSeen, ToolsThere, of_seen
-from aggregator.doctor.checks.policies import Denial, of_denials
+from aggregator.doctor.checks.policies import Denial, of_denials, of_keys
 from aggregator.doctor.checks.servers import ServerFacts, of_asking, of_growing, of_servers
 from aggregator.doctor.checks.storage import StorageFacts, of_held, of_storage
 from aggregator.doctor.codes import CODES
 from aggregator.doctor.finding import SEVERITIES, CheckFinding, DoctorReport, in_order
+from aggregator.doctor.gather.machine import read_machine
 from aggregator.domain.connection_causes import CAUSES
 from aggregator.domain.problems import Problem
 from aggregator.frontends.tls import CertificateFacts
 from aggregator.hosts.every_host import HOSTS, limits_of
-from aggregator.hosts.model import Machine
+from aggregator.hosts.model import HostLimits, Machine
 from aggregator.tool_reports.doctor import ReportCounts, of_reports
 from tests.doctor.test_seeds import SEEDS
 
@@ -116,12 +117,71 @@ def test_what_a_host_refuses_is_an_error(
     assert all(map(well_formed, found))
 
 
+BOX: Final = ("box.a", "box.b")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "there", "codes"),
+    [
+        (9_000, None, []),
+        (9_000, ToolsThere(BOX, tokens=9_000, search=1_000, listed=2), ["list_costly"]),
+        # A list of few tokens, or one that search would not make much shorter.
+        (8_000, ToolsThere(BOX, tokens=8_000, search=1_000, listed=2), []),
+        (9_000, ToolsThere(BOX, tokens=9_000, search=4_500, listed=2), []),
+        # What the host was listed is short already.
+        (1_500, ToolsThere(BOX, tokens=9_000, search=1_000, listed=2), []),
+        (1_500, ToolsThere(BOX, tokens=1_500, search=1_000, listed=3), ["tools_missing"]),
+        (9_000, ToolsThere(BOX, tokens=9_000, search=1_000, listed=3), ["list_costly", "tools_missing"]),
+    ],
+)
+def test_the_list_of_a_model_is_judged(tokens: int, there: ToolsThere | None, codes: list[str]) -> None:
+    """E9: what it costs, and what it lacks, if the servers answered."""
+    found = list(of_seen(ToolsSeen("Cursor", "local", BOX, tokens), there, HostLimits("x")))
+    assert [one.code for one in found] == ["model_sees", *codes]
+    assert all(map(well_formed, found))
+
+
 @given(st.lists(st.builds(Denial, TEXT, TEXT, st.none() | TEXT), max_size=12))
 def test_denials_are_told_by_rule(denials: list[Denial]) -> None:
     """D4: One note for each rule, however many tools it denies."""
     found = list(of_denials("local", denials, 20))
     assert len(found) == len({(one.reason, one.source) for one in denials})
     assert all(one.severity == "note" for one in found)
+
+
+NOW: Final = 1_800_000_000.0
+DAY: Final = 86_400.0
+
+
+@pytest.mark.parametrize(
+    ("expires", "used", "said"),
+    [
+        (None, None, None),
+        (NOW + 7 * DAY, None, None),
+        (NOW + 7 * DAY - 1, None, "The key k1 of the agent ada ends in 6 days."),
+        (NOW + DAY - 1, None, "The key k1 ends today."),
+        (NOW, NOW - 29 * DAY, "The key k1 of the agent ada has ended, and was in use until then."),
+        (NOW, NOW - 31 * DAY, None),
+        (NOW, None, None),
+    ],
+)
+@pytest.mark.parametrize("revoked", [None, NOW - 1])
+def test_a_key_that_ends_is_told_in_time(
+    expires: float | None, used: float | None, said: str | None, revoked: float | None
+) -> None:
+    key = {"key_id": "k1", "agent_id": "ada", "expires": expires, "last_used": used, "revoked": revoked}
+    found = [one.message for one in of_keys([key], ["ada"], NOW)]
+    assert found == ([said] if said is not None and revoked is None else [])
+
+
+@pytest.mark.parametrize(
+    "name", ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy", None]
+)
+@pytest.mark.parametrize("passed", ["NO_PROXY", "no_proxy"])
+def test_every_variable_of_a_proxy_is_known(name: str | None, passed: str) -> None:
+    environ = {"HOME": "/home/ada", "PATH": "", passed: "localhost"}
+    facts = read_machine(None, environ | ({name: "http://proxy.example:3128"} if name is not None else {}), NOW)
+    assert (facts.proxies, facts.no_proxy) == ([name] if name is not None else [], "localhost")
 
 
 @given(st.none() | st.integers(100, 599), TEXT)

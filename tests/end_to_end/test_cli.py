@@ -13,6 +13,8 @@ from aggregator.cli.commands import app
 from aggregator.domain.errors import OperatorError
 from tests.end_to_end.programs import run
 from tests.end_to_end.server_harness import local_entry, raw_stdio_entry, write_config
+from tests.peers.library import Library, http_app
+from tests.peers.serving import serving
 from tests.peers.toolbox import DEFINITIONS
 
 
@@ -128,6 +130,18 @@ async def test_check_as_json(mixed: str) -> None:
     assert rows["box"]["problem"] is None
     assert "was not found" in rows["missing"]["problem"]
     assert any("mcpServers.broken" in problem for problem in report["problems"])
+
+
+async def test_check_says_by_which_transport_a_server_was_reached(tmp_path: Path) -> None:
+    """C1: what `auto` has come to; what was configured, if nothing was reached."""
+    async with serving(http_app(Library("lib"))) as url:
+        servers = {
+            "lib": {"type": "auto", "url": f"{url}/mcp"},
+            "off": {"type": "auto", "url": f"{url}/mcp", "enabled": False},
+        }
+        path = write_config(tmp_path, servers)
+        ended = await run("check", "--json", "--config", str(path))
+    assert {row["server"]: row["type"] for row in json.loads(ended.out)["servers"]} == {"lib": "http", "off": "auto"}
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,7 @@ async def test_a_trusted_folder_until_its_file_is_edited(home: UserFolders) -> N
     trusted = await home.run("trust")
     assert trusted.code == 0
     assert f"box: starts {sys.executable} -c open(" in trusted.out
+    assert f"{config} is trusted as it is now" in trusted.out
     assert not home.ran.exists(), "trusted, not started"
     called = await home.run("call", "box.echo", "n=1")
     assert (called.code, json.loads(called.out)) == (0, {"n": 1})

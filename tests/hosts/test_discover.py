@@ -291,13 +291,17 @@ def test_a_host_file_as_people_write_it(tmp_path: Path) -> None:
     [
         (".codex/config.toml", b"[mcp_servers.a]\ncommand = canary\n", "line 2, column 11: this is not TOML"),
         (".codex/config.toml", b"[mcp_servers.a]\ncommand = 'canary", "this is not TOML"),
-        (".config/goose/config.yaml", b"extensions:\n  a: [canary\n", "this is not YAML. Correct it there."),
+        (
+            ".config/goose/config.yaml",
+            b"extensions:\n  a: [canary\n",
+            ".yaml, line 3, column 1: this is not YAML. Correct it there.",
+        ),
         (
             ".config/goose/config.yaml",
             b"extensions: !!python/object:canary {}\n",
-            "this is not YAML. Correct it there.",
+            ".yaml, line 1, column 13: this is not YAML. Correct it there.",
         ),
-        (".config/goose/config.yaml", b"extensions: {a: !!int x}\n", "is not YAML that can be read"),
+        (".config/goose/config.yaml", b"extensions: {a: !!int x}\n", "config.yaml is not YAML that can be read. Quote"),
         (".config/goose/config.yaml", b"extensions: canary\n", "`extensions` is not an object"),
         (".config/goose/config.yaml", b"a: " + b"x" * 2**21, "larger than 1 MiB"),
         (".config/goose/config.yaml", b"[" * 100_000, "nested too deeply"),

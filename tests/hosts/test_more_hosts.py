@@ -10,7 +10,7 @@ from aggregator.dialects.names import dialect_of
 from aggregator.gateway.dotless_hosts import refuses_dots
 from aggregator.hosts.discover import FoundServer, discover
 from aggregator.hosts.every_host import HOSTS, host_named
-from aggregator.hosts.model import HostProgram, Machine, UnusableEntry
+from aggregator.hosts.model import HostLimits, HostProgram, Machine, UnusableEntry
 from tests.hosts.grounds import put
 
 
@@ -155,3 +155,17 @@ def test_variables_that_move_files(tmp_path: Path, variable: str, host: str, nam
     moved = tmp_path / "moved"
     machine = Machine("linux", tmp_path / "home", {variable: str(moved)}, tmp_path / "folder")
     assert (moved / name if name else moved) in {file.path for file in host_named(host).files(machine)}
+
+
+@pytest.mark.parametrize(
+    ("limits", "taken"),
+    [
+        (HostLimits("x", longest=64), 64),
+        (HostLimits("x", longest=64, prefix="mcp__{}__"), 64 - len("mcp__aggregator__")),
+        (HostLimits("x"), 500),
+    ],
+)
+def test_a_name_may_be_as_long_as_the_host_says(limits: HostLimits, taken: int) -> None:
+    """F2: with what the host writes before it; a host that says nothing takes any."""
+    names = ["a" * taken, "b" * (taken + 1)]
+    assert limits.long_names(names, "aggregator") == (names[1:] if limits.longest is not None else [])

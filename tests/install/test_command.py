@@ -469,3 +469,12 @@ def test_a_host_that_splits_at_spaces(
     before = tree(home)
     assert said in refused(host, "--config", str(spaced), "--write")
     assert tree(home) == before
+
+
+def test_a_file_that_stays_as_it_is_is_not_shown(home: Path, config: Path, cursor: Path, install: Install) -> None:
+    """E7: Our configuration has the entry already: only the host's file changes."""
+    for file in (config, cursor):
+        file.write_text('{"mcpServers": {"box": {"command": "box-server", "args": ["x"]}}}')
+    shown = install("cursor", "--take-over")
+    assert "our configuration has it as box" in shown
+    assert [line for line in shown.splitlines() if line.startswith("--- ")] == [f"--- {cursor}"]

@@ -63,3 +63,7 @@ def keep(file: Path, secrets: dict[str, str], behaviour: str | None = None) -> N
     new = file.with_suffix(".new")
     new.write_text(json.dumps({"kept": kept, "behaviour": behaviour}))
     new.replace(file)
+
+
+class PlaintextKeyring(FileKeyring):
+    """The same, under the name of the library's own that keeps values in the clear."""

@@ -23,6 +23,7 @@ from aggregator.domain.errors import OperatorError
 from aggregator.domain.records import ToolRecord
 from aggregator.policy.files.checking import check
 from aggregator.policy.files.folder import read_folder
+from aggregator.policy.files.starter import starter
 from aggregator.storage.database import open_database
 from aggregator.storage.records import Definition, ServerCatalog
 from tests.end_to_end.scripted_host import VERSIONS, over_http
@@ -60,6 +61,15 @@ def test_without_files_all_is_open(config: Path, capsys: pytest.CaptureFixture[s
     )
     with pytest.raises(OperatorError, match="no policy files"):
         policy.run_cases(config)
+
+
+def test_the_first_file_without_servers_allows_nothing(tmp_path: Path) -> None:
+    """And shows how a server is named."""
+    (tmp_path / "main.yaml").write_text(starter([], "schema.json"), encoding="utf-8")
+    made = check(*read_folder(tmp_path))
+    assert made.documents is not None, made.problems
+    assert made.documents.roles["everything"].rules == ()
+    assert "- server:time" in starter([], "schema.json")
 
 
 def test_init_allows_what_works_now(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -147,6 +147,13 @@ def test_what_is_wrong_with_rules_is_told(files: list[str], said: str) -> None:
     assert said in " ".join(found)
 
 
+@pytest.mark.parametrize("files", [("who: [{ agent: a }]", ""), ("", "who: [{ agent: a }]")])
+def test_one_file_of_several_has_the_rules(files: tuple[str, str]) -> None:
+    made = checked(*(f"roles: {{ r{number}: {{}} }}\n{text}" for number, text in enumerate(files)))
+    assert made.documents is not None, made.problems
+    assert len(made.documents.who) == 1
+
+
 def test_scopes_are_those_of_every_line_that_matches() -> None:
     made = book(RULES)
     rules = made.for_token(made.who(token(scopes=frozenset({"mcp"}), client="cli")))

@@ -63,6 +63,15 @@ async def test_set_list_test_delete(keyring: Path, tmp_path: Path) -> None:
     assert json.loads((await secrets("list", "--json")).out) == []
 
 
+@pytest.mark.parametrize(("kind", "in_the_clear"), [("FileKeyring", False), ("PlaintextKeyring", True)])
+async def test_a_keyring_in_the_clear_is_told(keyring: Path, kind: str, in_the_clear: bool) -> None:
+    """D9: the value is stored, and its user knows how well."""
+    stored = await secrets("set", "github", stdin=CANARY, PYTHON_KEYRING_BACKEND=f"tests.peers.file_keyring.{kind}")
+    assert stored.code == 0
+    assert kept(keyring) == {"aggregator/github": CANARY}
+    assert ("keeps secrets in a file in the clear" in stored.err) == in_the_clear
+
+
 @pytest.mark.parametrize(
     ("given", "value"),
     [(f"{CANARY}\r\n", CANARY), (f" {CANARY} ", f" {CANARY} "), (f"{CANARY}\nline\n", f"{CANARY}\nline")],
