@@ -222,6 +222,16 @@ def test_what_is_too_long_is_cut() -> None:
     assert row(make_call(result={"deep": Raw(b'"' + b"x" * 10**6 + b'"')}), FULL).values["result"].endswith(CUT)
 
 
+def test_what_is_left_out_in_the_middle_is_told_at_the_end() -> None:
+    """Whatever fits after it."""
+    too_deep: Any = "x"
+    for _ in range(500):
+        too_deep = [too_deep]
+    for left_out in (too_deep, Raw(b'"' + b"x" * 10**6 + b'"')):
+        for result in ({"a": left_out, "b": "y" * 400}, [left_out, "y" * 400]):
+            assert row(make_call(result=result), FULL).values["result"].endswith(CUT)
+
+
 SECRET = "zq7-VERY-secret-" + "9" * 400
 
 

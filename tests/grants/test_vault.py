@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.accounts.grants import store
+from aggregator.accounts.grants.account import Account
 from aggregator.accounts.grants.sealing import SealBroken, Sealer, VaultKeyMissing, vault_secret
 from aggregator.accounts.oauth.registration import Registration
 from aggregator.domain.missing import LoginRequired
@@ -125,3 +126,16 @@ async def test_a_client_id_is_used_until_it_ends(
     assert await grants.client("https://lasting", REDIRECT) == lasting
     await grants.forget_client("https://as", REDIRECT)
     assert await grants.client("https://as", REDIRECT) is None
+
+
+def test_an_address_is_compared_by_a_digest() -> None:
+    """Its query may be secret; spellings of one address are the same account, and other addresses are not."""
+    secret = "k3y-in-the-query"
+    url = f"https://docs.example/mcp?key={secret}"
+    one, same, other = (
+        Account(server_config(address), owner("ada")).resource_digest
+        for address in (url, url.replace("docs", "DOCS"), url.replace("/mcp", "/other"))
+    )
+    assert len(one) == 64
+    assert secret not in one
+    assert one == same != other

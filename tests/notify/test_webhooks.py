@@ -94,6 +94,27 @@ async def test_a_failure_is_tried_again_with_the_same_id(hook: HookServer, caplo
     assert "can be reached again" in said[1]
 
 
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
+async def test_what_may_pass_is_tried_again(hook: HookServer, status: int) -> None:
+    """E5: a later attempt is taken, and nothing counts as lost."""
+    hook.answers = [web.Response(status=status)]
+    async with running(build(receiver(hook.url), waits=Waits())) as notifier:
+        ask(notifier)
+        await until(lambda: report(notifier)["sent"] == 1)
+        assert report(notifier)["failed"] == 0
+    assert len(hook.received) == 2
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 405, 410, 413, 422])
+async def test_a_refusal_is_not_tried_again(hook: HookServer, status: int) -> None:
+    """E5: nor would it be taken later."""
+    hook.answers = [web.Response(status=status)]
+    async with running(build(receiver(hook.url), waits=Waits())) as notifier:
+        ask(notifier)
+        await until(lambda: report(notifier)["failed"] == 1)
+    assert len(hook.received) == 1
+
+
 async def test_a_receiver_cannot_send_us_elsewhere(hook: HookServer) -> None:
     """A redirect is not followed, and what it answers is bounded and shown on one line."""
     hook.answers = [

@@ -19,6 +19,7 @@ ID = "4bf92f3577b34da6a3ce929d0e0e4736"
         {"OTEL_SERVICE_NAME": "x", "OTEL_EXPORTER_OTLP_HEADERS": "a=b"},
         BASE | {"OTEL_SDK_DISABLED": "TRUE"},
         BASE | {"OTEL_TRACES_EXPORTER": "none"},
+        BASE | {"OTEL_TRACES_EXPORTER": "otlp, None"},
         BASE | {"OTEL_TRACES_EXPORTER": "console"},
         BASE | {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"},
     ],

@@ -2,10 +2,13 @@
 
 import asyncio
 import signal
+import subprocess
+from contextlib import ExitStack
 
 import pytest
 
 from aggregator.upstream.process import reaper_pipe as strays
+from aggregator.upstream.process.reaper import VARIABLE, carriers
 from aggregator.upstream.process.reaper_pipe import Orphans
 
 MARKS = [f"mark.{number}." for number in range(93)]
@@ -65,3 +68,19 @@ async def test_a_stubborn_one_is_killed_once_its_time_is_up(monkeypatch: pytest.
     assert system.signals == [(0, signal.SIGTERM), (0, signal.SIGKILL)]
     assert await Orphans(asyncio.Event()).end("mark.of.nobody.", 0.01) == 0
     assert len(system.signals) == 2
+
+
+def test_processes_are_found_by_their_mark() -> None:
+    """C3: all with one mark, and no others."""
+    marks = ("mark.a.", "mark.a.", "mark.b.", "", None)
+    with ExitStack() as stack:
+        started = []
+        for mark in marks:
+            env = {} if mark is None else {VARIABLE: mark}
+            process = stack.enter_context(subprocess.Popen(["/bin/sleep", "60"], env=env))
+            stack.callback(process.kill)
+            started.append(process.pid)
+        found = carriers()
+    assert set(found["mark.a."]) == set(started[:2])
+    assert found["mark.b."] == [started[2]]
+    assert all(started[4] not in processes for processes in found.values())
