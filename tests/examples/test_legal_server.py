@@ -89,6 +89,8 @@ async def test_all_terms_must_occur_and_else_the_answer_says_it_is_partial(legal
     assert [item["number"] for item in both["items"]] == [20]
     question = await answer(legal, "search_statutes", query="试用期最长可以约定多久")
     assert question["match"] == "partial"
+    assert "没有条目同时包含全部关键词" in question["notice"]
+    assert "没有条目同时包含全部关键词" not in both["notice"]
     assert question["items"][0]["number"] == 19
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from aggregator.app.build import build_app
 from aggregator.config.model import Config
+from aggregator.domain.principal import Principal
 from tests.faults.app_harness import AppHarness, text_of
 from tests.faults.test_cached_catalog import GatedServer
 from tests.polling import until
@@ -50,3 +51,18 @@ async def test_a_list_with_tools_of_servers_waits_for_them(tmp_path: Path, setti
         assert not listing.done()
         gated.open()
         assert "shop.echo" in await listing
+
+
+async def test_queries_of_v1_wait_as_the_meta_tools_do(tmp_path: Path) -> None:
+    """Proves: F5. The list, a search of it, and the tools that a message asks for."""
+    gated = GatedServer(tmp_path)
+    async with starting(gated, expose="search") as harness:
+        gateway, principal = harness.app.gateway, Principal("local")
+        lists = [asyncio.ensure_future(gateway.tools(principal, query=query)) for query in (None, "echo")]
+        matching = asyncio.ensure_future(gateway.match_intent(principal, "shop.echo"))
+        upstream = harness.upstream("shop")
+        await until(lambda: upstream.holds_first("tool"), "the server is starting")
+        assert not any(one.done() for one in (*lists, matching))
+        gated.open()
+        for found in (*await asyncio.gather(*lists), (await matching).tools):
+            assert "shop.echo" in [tool.name for tool in found]

@@ -293,3 +293,11 @@ def test_a_file_of_this_machine_is_one_file(uri: str) -> None:
 @pytest.mark.parametrize("uri", ["file://10.0.0.1/etc/passwd", "file://127.0.0.1.example.com/etc/passwd"])
 def test_a_file_of_another_machine_is_another(uri: str) -> None:
     assert "file:///etc/passwd" not in spellings(uri).every
+
+
+@pytest.mark.parametrize("place", ["file://", "demo://", "https://h.example"])
+def test_a_drive_is_one_of_a_file_alone(place: str) -> None:
+    """As in the WHATWG URL standard: `C|` is `C:`, and `..` does not lead above it."""
+    of_file = place == "file://"
+    for one, other in ((f"{place}/C|/a", f"{place}/C:/a"), (f"{place}/C:/../a", f"{place}/C:/a")):
+        assert (resolved(one) == resolved(other)) == of_file

@@ -61,6 +61,16 @@ async def test_one_trace_from_the_host_to_the_upstream(tmp_path: Path, receiver:
     assert [span.name for span in receiver.spans if span.kind == "internal"][:2] == ["policy", "check"]
 
 
+@pytest.mark.parametrize("more", [{}, {"_meta": {}}, {"_meta": {"traceparent": "00-nonsense"}}])
+async def test_a_trace_begins_here_if_the_host_has_none(tmp_path: Path, receiver: Receiver, more: Json) -> None:
+    """D9: the upstream's parent is the span of the request it got, also if the host sends no `_meta`."""
+    async with traced(tmp_path, Metrics(Snapshot)) as harness:
+        await harness.call(harness.host("shop"), "weather.get", {"city": "Graz"}, **more)
+    carried = harness.fake_upstreams["weather"].calls[0]["_meta"]
+    client = receiver.named("tools/call get")[0]
+    assert carried["traceparent"] == f"00-{client.trace_id}-{client.span_id}-01"
+
+
 async def test_every_way_out_leaves_one_closed_span(tmp_path: Path, receiver: Receiver) -> None:
     """Proves: D9. Good, refused, unknown, unfit, failed and called off: one span and one count each."""
     metrics = Metrics(Snapshot)

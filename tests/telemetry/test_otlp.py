@@ -20,6 +20,7 @@ from aggregator.domain.trace_context import begin, onward
 from aggregator.telemetry.metrics import Metrics
 from aggregator.telemetry.snapshot import Snapshot, SpanCounts
 from aggregator.telemetry.spans import Spans, open_spans
+from tests.polling import until
 from tests.telemetry.call_records import STATUSES, call, unknown_tool
 from tests.telemetry.receiver import Receiver, receiving
 
@@ -42,6 +43,13 @@ async def tracing(**given: Any) -> AsyncIterator[Spans]:
         yield spans
     finally:
         await spans.close()
+
+
+async def test_the_maker_of_spans_rests_once_all_are_made(receiver: Receiver) -> None:
+    """D9: its thread waits for the next calls."""
+    async with tracing() as spans:
+        assert await spans.flush()
+        await until(lambda: not spans._awake.is_set())
 
 
 async def test_a_call_arrives_as_its_spans(receiver: Receiver) -> None:

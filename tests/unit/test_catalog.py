@@ -70,6 +70,23 @@ def _resolve(name: str) -> ToolRecord:
 
 
 @pytest.mark.parametrize(
+    ("meta", "only"),
+    [
+        ({"ui": {"visibility": ["app"]}}, True),
+        ({"ui": {"visibility": ["app", "model"]}}, False),
+        ({"ui": {"visibility": []}}, False),
+        # Values of another form than the extension has say nothing.
+        *(({"ui": {"visibility": other}}, False) for other in ("app", 7, True, {"app": 1}, None)),
+        *(({"ui": other}, False) for other in ("app", ["app"], None)),
+        ({}, False),
+    ],
+)
+def test_a_tool_for_apps_says_so_in_its_meta(meta: dict[str, Any], only: bool) -> None:
+    (record,) = _records({"a": [tool("x", _meta=meta)]})
+    assert record.only_for_apps == only
+
+
+@pytest.mark.parametrize(
     "record",
     SERVERS.tools,
     ids=lambda record: f"{record.prefix}-{record.own_name[:12].encode('unicode_escape').decode()}",
