@@ -85,13 +85,13 @@ class FaultySseServer(RawSseServer):
         super().__init__()
         self.seen = deque(maxlen=_KEPT)  # type: ignore[assignment]
 
-    async def _answer_on(self, seen: ReceivedRequest, stream: ReplyWriter) -> None:
+    async def answer_on(self, seen: ReceivedRequest, stream: ReplyWriter) -> None:
         if seen.method == "tools/list":
             await stream.event({"jsonrpc": "2.0", "id": seen.message["id"], "result": {"tools": _TOOLS}})
         elif seen.method == "tools/call":
             await self._do(seen, stream)
         else:
-            await super()._answer_on(seen, stream)
+            await super().answer_on(seen, stream)
 
     async def _do(self, seen: ReceivedRequest, stream: ReplyWriter) -> None:
         arguments = seen.message["params"].get("arguments") or {}

@@ -225,7 +225,7 @@ class FuzzingSseServer(RawSseServer):
         super().__init__()
         self.wild = MessageFuzzer(seed)
 
-    async def _answer_on(self, seen: ReceivedRequest, stream: ReplyWriter) -> None:
+    async def answer_on(self, seen: ReceivedRequest, stream: ReplyWriter) -> None:
         if seen.method in _OPENINGS:
             result = (
                 {"result": ANSWERS[seen.method]} if seen.method != "server/discover" else {"error": {"code": -32601}}

@@ -85,7 +85,7 @@ class WordyServer(RawHttpServer):
 class TalkingOverSse(RawSseServer):
     """The talking server over HTTP+SSE, in this process: the places where it ends are not for it."""
 
-    async def _answer_on(self, seen: ReceivedRequest, stream: ReplyWriter) -> None:
+    async def answer_on(self, seen: ReceivedRequest, stream: ReplyWriter) -> None:
         said: list[str] = []
         talking_server.write = said.append
         talking_server.handle("calls", seen.message["id"], seen.method, seen.message.get("params", {}))
