@@ -69,6 +69,12 @@ async def test_a_call_is_a_row_from_its_beginning(own: ConsoleHarness, version: 
             assert await running(client, "status:ok") == []
             address = f"/console/calls/running/{call['id']}"
             text = words((await client.get(address)).text)
+            links = (await client.get(f"{address}.json")).json()["call"]["links"]
+            assert {name: links[name] for name in ("agent", "server")} == {
+                "agent": "/agents/clerk",
+                "server": "/servers/shop",
+            }
+            assert "approval" not in links
             assert "Called by clerk" in text
             assert "the server was asked" in text or "the arguments were checked" in text
             overview = (await client.get("/console/overview.json")).json()["running"]
