@@ -86,6 +86,9 @@ def test_what_servers_need_to_reach_the_network_goes_along_without_secrets() -> 
     }
     told, left = made.remarks
     assert "NPM_CONFIG_REGISTRY, SSL_CERT_FILE and UV_INDEX_URL" in told
+    assert "so the entry brings them: servers may need them to reach" in told
+    (told,) = variables("claude-desktop", "windows", SSL_CERT_FILE="/ca.pem").remarks
+    assert "has SSL_CERT_FILE, which this host may not pass on, so the entry brings it: servers may need it to" in told
     assert "UV_INDEX_URL are left out" in left
     assert "canary" not in repr(made)
     assert variables("claude-code", "windows", **given).env == {}
