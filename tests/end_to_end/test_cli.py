@@ -135,7 +135,7 @@ async def test_check_as_json(mixed: str) -> None:
 async def test_check_says_by_which_transport_a_server_was_reached(tmp_path: Path) -> None:
     """C1: what `auto` has come to; what was configured, if nothing was reached."""
     async with serving(http_app(Library("lib"))) as url:
-        servers = {
+        servers: dict[str, dict[str, Any]] = {
             "lib": {"type": "auto", "url": f"{url}/mcp"},
             "off": {"type": "auto", "url": f"{url}/mcp", "enabled": False},
         }
