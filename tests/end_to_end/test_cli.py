@@ -292,6 +292,7 @@ async def test_calls_that_fail(one: str, call: list[str], code: int, words: list
         ("stdio", "{", ["JSON", "line 1"]),
         ("check", "[]", ["object"]),
         ("tools", '{"mcpServers": {"a": {"command": "x" "y"}}}', ["line 1"]),
+        ("tools", '{"mcpServers": {}, "polices": "rules"}', ["polices", "Did you mean"]),
     ],
 )
 async def test_a_file_that_cannot_be_used(tmp_path: Path, command: str, text: str | None, words: list[str]) -> None:
