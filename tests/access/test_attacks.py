@@ -272,7 +272,8 @@ async def test_a_slow_neighbour_holds_nobody_up(config: MakeConfig) -> None:
 
 async def test_a_schema_that_cannot_be_checked_lets_nothing_through(config: MakeConfig) -> None:
     """D6: what nobody can check is not sent, whatever the arguments."""
-    endless = {"name": "odd", "inputSchema": {"type": "object", "$ref": "#"}}
-    harness = GatewayHarness(config("shop"), {"shop": [endless]}, {"agents": {"one": {"allow": ["shop.*"]}}})
+    nowhere = {"$id": "https://a.example/x", "$ref": "#/no"}
+    odd = {"name": "odd", "inputSchema": {"type": "object", "properties": {"x": nowhere}}}
+    harness = GatewayHarness(config("shop"), {"shop": [odd]}, {"agents": {"one": {"allow": ["shop.*"]}}})
     assert error_data(await harness.call(harness.host("one"), "shop.odd", {"x": 1}))["code"] == "schema_unusable"
     assert harness.sent == []

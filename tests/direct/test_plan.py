@@ -17,7 +17,11 @@ from tests.peers.toolbox import Json
 
 LOCAL: Final = Principal("local")
 # It refers to itself without end: no check can be made with it.
-BROKEN: Final[Json] = {"name": "broken", "inputSchema": {"type": "object", "$ref": "#"}}
+# References behind an id of its own inside are not followed before a call.
+BROKEN: Final[Json] = {
+    "name": "broken",
+    "inputSchema": {"type": "object", "properties": {"x": {"$id": "https://a.example/x", "$ref": "#/no"}}},
+}
 NUMBER: Final[Json] = {"type": "object", "properties": {"n": {"type": "integer"}}}
 OTHERS: Final[list[Json]] = [
     {"name": "number", "inputSchema": NUMBER},

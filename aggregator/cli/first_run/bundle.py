@@ -12,6 +12,7 @@ from typing import Final
 
 from aggregator.cli import drop_blank_home
 from aggregator.cli import main as run_program
+from aggregator.cli.runtime.writer import say
 from aggregator.config.errors import ConfigError, ConfigMissing
 from aggregator.config.files.find import find_config
 from aggregator.domain.errors import OperatorError
@@ -52,6 +53,6 @@ def _begin() -> None:
         try:
             begin_config(None)
         except OperatorError as error:
-            print(f"aggregator: {error}", file=sys.stderr)
+            say(f"aggregator: {error}", file=sys.stderr)
     except ConfigError:
         pass  # `stdio` says it, and ends
