@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
@@ -72,8 +73,12 @@ class Person:
         )
         os.close(terminal)
         os.write(keyboard, answers.encode())
-        shown = b""
+        shown, asked = b"", False
         while True:
+            if interrupt and asked and not select.select([keyboard], [], [], 5)[0]:
+                # The first one may have come just before the program began to wait for a line.
+                program.send_signal(signal.SIGINT)
+                continue
             try:
                 part = os.read(keyboard, 4096)
             except OSError:  # Linux says so when the program has closed the terminal
@@ -81,9 +86,9 @@ class Person:
             if not part:
                 break
             shown += part
-            if interrupt and b"[y/N]" in shown:
+            if interrupt and not asked and b"[y/N]" in shown:
                 program.send_signal(signal.SIGINT)
-                interrupt = False
+                asked = True
         os.close(keyboard)
         assert program.wait(30) in (0, 1, -signal.SIGINT)
         return shown.decode()
