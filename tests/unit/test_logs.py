@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from aggregator.cli.runtime.logs import LogFormatter, start_logging
@@ -98,6 +98,7 @@ def test_values_too_short_to_be_secrets_do_not_eat_the_log() -> None:
 
 @given(ANY_TEXT, ANY_TEXT)
 def test_every_json_line_is_one_json_object(message: str, error: str) -> None:
+    assume("://" not in message)  # the query of an address may be a secret
     lines = LogFormatter([SECRET], as_json=True)
     for record in (_record("%s", message), _record("%s", message, error=_raised(error))):
         text = lines.format(record)
