@@ -214,7 +214,7 @@ class CatalogSync:
             upstream.lists.grows |= GROWS in habits
 
     async def recall_habits(self) -> None:
-        """Take what is kept about the habits of the servers.
+        """Tell each server of its habits that the database has: that it asks hosts, or adds tools.
 
         Raises:
             StorageError: the database cannot be read.

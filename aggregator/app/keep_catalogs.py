@@ -18,7 +18,7 @@ _AT_MOST: Final = 5.0
 
 
 async def keep_catalogs(loaded: Loaded, supervisor: Supervisor) -> None:
-    """Keep the catalogs of all servers that are connected, and recall what is kept about their habits. A failure costs
+    """Keep the catalogs of all connected servers, and read their habits from the database. A failure costs
     them their kept lists, and is no fault of the command.
     """
     url = loaded.storage or default_url(os.environ)

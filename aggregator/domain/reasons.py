@@ -7,7 +7,7 @@ from typing import Final, Self
 
 # Characters of a server's words that are shown with a reason.
 SAID_AT_MOST: Final = 1_000
-# More are kept: half a secret at the end of what is kept is not recognised (`aggregator.redaction.beginning`).
+# More are kept than shown, since redaction does not recognise half a secret (`aggregator.redaction.beginning`).
 SAID_KEPT: Final = 2 * SAID_AT_MOST + 1
 # Separates our words from the server's text, for operators.
 LAST_WORDS: Final = "; it last said: "

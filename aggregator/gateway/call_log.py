@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 # The place where a host may name the user of a call, and the session in the host.
 USER_KEY: Final = "aggregator/user_id"
 SESSION_KEY: Final = "aggregator/session_id"
-# Five times what is shown: secrets are taken out before that is cut.
+# Pages show a fifth of this: redaction comes first, and the cut after it.
 ASKED_NAME_LENGTH: Final = 1_000
 _NO_META: Final[Mapping[str, Any]] = {}
 # The frontend on which no revision of MCP is spoken.

@@ -15,7 +15,7 @@ COALESCE: Final = 0.1
 # Listeners whose lists are compared in one turn of the loop.
 _IN_A_TURN: Final = 50
 
-# The host did not read what it was sent; its key or token counts no longer.
+# The host did not read its messages; its key or token was revoked.
 SessionFailure = Literal["unread", "revoked"]
 
 ListKind = Literal["tools", "prompts", "resources"]

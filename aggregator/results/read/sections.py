@@ -1,7 +1,7 @@
 """The parts of a large text, each with the offset at which it begins: files of a diff, sections of settings,
 definitions of a program, documents and names of YAML, folders, elements of XML and of a page.
 
-Law: each kind is known by the form of its lines, and costs one pass over the text.
+Law: the form of its lines tells the kind of a text, in one pass over the text.
 """
 
 import re

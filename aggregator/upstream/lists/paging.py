@@ -145,7 +145,7 @@ def _paging_fault(
 def _new_items(part: list[Any], names: set[str | bytes], named_by: str) -> list[Any]:
     """Return the items of a page that stood on no earlier page, and add the names of this one.
 
-    An item without a name is known by its whole, in JSON; one that nests too deeply for that is new.
+    Items without a name are compared as JSON. An item that nests too deeply for that counts as new.
     """
     new: list[Any] = []
     here: set[str | bytes] = set()

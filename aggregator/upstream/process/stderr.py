@@ -15,7 +15,7 @@ LINES_KEPT: Final = 20
 LINES_PER_MINUTE: Final = 600
 # Characters of a line that are logged.
 LINE_LIMIT: Final = 8192
-# More are read: half a secret at the end of what was read is not recognised (`aggregator.redaction.beginning`).
+# More are read than shown, since redaction does not recognise half a secret (`aggregator.redaction.beginning`).
 _LINE_READ: Final = 2 * LINE_LIMIT + 1
 _BYTES_READ: Final = 4 * _LINE_READ
 # Bytes of one line of the rate: a longer line counts as several.
