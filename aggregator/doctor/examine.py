@@ -108,7 +108,7 @@ class _Doctor:
         await self._accounts(config)
         gateway = self._gateway(http, config)
         trial, _, _ = await asyncio.gather(
-            self._trial(config, agent, calls),
+            self._trial(config, agent, calls, stored),
             self._bounded("the gateway", gateway, _GATEWAY),
             self._machine(config),
         )
@@ -201,14 +201,14 @@ class _Doctor:
             facts = await self._bounded("the accounts", work, _GATEWAY)
             self._findings += of_accounts(facts) if facts is not None else ()
 
-    async def _trial(self, config: ConfigRead, agent: str, calls: Mapping[str, int]) -> TrialResult:
+    async def _trial(self, config: ConfigRead, agent: str, calls: Mapping[str, int], stored: StoredRows) -> TrialResult:
         loaded = config.loaded
         if loaded is None or loaded.fatal:
             return TrialResult(())
         if not self._wanted.connect:
             return await asyncio.to_thread(untried, loaded, calls)
         patience = self._wanted.patience * _TRIAL
-        work = try_servers(loaded, agent, patience, calls, self._wanted.shown)
+        work = try_servers(loaded, agent, patience, calls, stored.withheld, self._wanted.shown)
         result = await self._bounded("the trial of the servers", work, self._wanted.patience * (_TRIAL + 0.2))
         return result if result is not None else await asyncio.to_thread(untried, loaded, calls)
 

@@ -78,6 +78,26 @@ async def test_an_operator_signs_others_out(console: ConsoleHarness) -> None:
         await until(is_recorded)
 
 
+async def test_rows_that_came_late_are_no_gap(console: ConsoleHarness) -> None:
+    """An operator looks for lost rows under Gaps; each short session may add rows late while the database opens."""
+
+    async def add() -> None:
+        console.app.telemetry.record_event("log_gap", "2 rows were lost.")
+        console.app.telemetry.record_event("log_recovered", "7 rows were added.")
+
+    await console.background.elsewhere(add())
+    async with console.signed_in("viewer") as client:
+
+        async def summaries(field: str) -> list[str]:
+            return [one["summary"] for one in (await client.get("/console/health.json")).json()["audit"][field]]
+
+        async def is_written() -> bool:
+            return "7 rows were added." in await summaries("late")
+
+        await until(is_written)
+        assert await summaries("gaps") == ["2 rows were lost."]
+
+
 async def test_events_come_page_by_page(console: ConsoleHarness) -> None:
     """Every event once, newest first, of one kind or of all; what the names hold is text."""
 

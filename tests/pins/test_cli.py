@@ -16,6 +16,7 @@ from aggregator.domain.errors import OperatorError
 from aggregator.pins.cli import approval, check, difference, status
 from aggregator.pins.cli.open_items import open_items
 from aggregator.pins.cli.pin_files import pin_files
+from tests.end_to_end.programs import run
 from tests.observability.observed_harness import events_in
 from tests.pins_running.pins_harness import PROGRAM, ChangingServer, reworded, running, tool
 
@@ -59,6 +60,21 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
 
 
 CHANGED = "its description changed, and `title` is told what to be"
+
+
+async def test_the_doctor_misses_no_tool_that_is_held(shop: Shop) -> None:
+    """A held tool waits for its operator: it is no tool that a host should have got, and no search finds it."""
+    await asyncio.to_thread(shop.is_seen)
+    shop.says(tool("order"), tool("invoice"), tool("refund", "Pay back."))
+    await asyncio.to_thread(shop.is_seen)
+    home = shop.folder / "home"
+    home.mkdir()
+    answer = await run("doctor", "--json", "--config", str(shop.path), cwd=shop.folder, stdin=b"", HOME=str(home))
+    report = json.loads(answer.out)
+    found = {one["code"]: one["message"] for one in report["findings"]}
+    assert "'refund'" in found["definitions_held"]
+    assert "tools_missing" not in found
+    assert "more with them" not in found["model_sees"]
 
 
 def test_what_is_served_as_approved_waits(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:

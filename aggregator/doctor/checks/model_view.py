@@ -137,7 +137,7 @@ def summary(seen: ToolsSeen, there: ToolsThere | None) -> str:
     if there is None:
         return f"{said}."
     if len(there.names) > len(seen.names):
-        return f"{said}, by which it finds {len(there.names)} more."
+        return f"{said}, and finds {len(there.names)} more with them."
     if there.search < seen.tokens:
         return f"{said}; `expose: search` would make that {there.search:,}."
     return f"{said}; `expose: search` would save nothing."

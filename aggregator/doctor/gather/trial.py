@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final, get_args
@@ -61,9 +61,18 @@ async def not_shown(app: App, redact: Redactor) -> AsyncIterator[None]:
 
 
 async def try_servers(
-    loaded: Loaded, agent: str, patience: float, calls: Mapping[str, int], shown: Shown = not_shown
+    loaded: Loaded,
+    agent: str,
+    patience: float,
+    calls: Mapping[str, int],
+    withheld: Collection[tuple[str, str]] = (),
+    shown: Shown = not_shown,
 ) -> TrialResult:
-    """Connect every server once, in at most `patience` seconds; `calls` are those of the last 30 days by server."""
+    """Connect every server once, in at most `patience` seconds.
+
+    calls: those of the last 30 days by server. withheld: tools that no host gets until they are approved, as server and
+    own name.
+    """
     live = await asyncio.to_thread(read_policies, loaded.policies)
     config = _searching(_bounded(loaded.config.all_started(), patience))
     noisy = _NoisyServers()
@@ -80,7 +89,7 @@ async def try_servers(
             async with shown(app, loaded.redactor):
                 await app.supervisor.wait_all_tried(patience + 1.0)
             await keep_catalogs(loaded, app.supervisor)
-            return await _result(app, loaded, live, agent, noisy, calls)
+            return await _result(app, loaded, live, agent, noisy, calls, withheld)
     finally:
         logger.removeHandler(noisy)
         logger.propagate = True
@@ -102,6 +111,7 @@ async def _result(
     agent: str,
     noisy: "_NoisyServers",
     calls: Mapping[str, int],
+    withheld: Collection[tuple[str, str]],
 ) -> TrialResult:
     known = _same(loaded.config.servers)
     servers = [_tried(app, one, loaded, known, calls, noisy.servers) for one in app.upstreams.values()]
@@ -113,17 +123,20 @@ async def _result(
         if not decision.visible:
             denials.append(Denial(tool.name, decision.reason, decision.source))
     cost = await app.browser.cost(Principal(agent))
-    names = tuple(tool.name for tool in await app.browser.tools(view))
+    # The trial has no pins; a host does not get these tools.
+    may = await app.browser.tools(view)
+    shown = [tool for tool in may if (tool.server, tool.own_name) not in withheld]
+    tools = cost.tools - (len(may) - len(shown))
     short = loaded.config.stdio.expose or loaded.config.expose
     listed = view.expose(short)
-    many = cost.tools if listed == "all" else min(cost.tools, cost.shown_tools)
-    dialects, shown = app.gateway.dialects, await app.browser.tools(view)
+    many = tools if listed == "all" else min(tools, cost.shown_tools)
+    dialects = app.gateway.dialects
     reports: dict[Schemas, DialectReport | None] = {}
     for name in get_args(Schemas):
         if dialects is None:
             break
         reports[name] = await dialects.report(shown, view.dialect(loaded.config.stdio.schemas or name))
-    there = ToolsThere(names, cost.tokens, cost.shown_tokens, many, reports)
+    there = ToolsThere(tuple(tool.name for tool in shown), cost.tokens, cost.shown_tokens, many, reports)
     return TrialResult(
         servers,
         there,
