@@ -168,6 +168,8 @@ class App:
                     try:
                         yield
                     finally:
+                        if self.pins is not None:
+                            self.pins.write_rest()
                         await self.answers.end()
 
     async def _started(self) -> None:

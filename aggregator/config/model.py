@@ -166,6 +166,11 @@ class Config(ConfigModel):
         """
         return self.model_copy(update={"servers": tuple(map(_awake, self.servers))})
 
+    def only_started(self, server: str) -> "Config":
+        """Return the configuration with one server started eagerly; the others wait for their first call."""
+        others = {one.id: one.model_copy(update={"start": "on_call"}) for one in self.servers if one.id != server}
+        return self.model_copy(update={"servers": tuple(others.get(one.id) or _awake(one) for one in self.servers)})
+
 
 def _awake(server: ServerConfig) -> ServerConfig:
     limits = server.limits.model_copy(update={"idle_timeout": None})

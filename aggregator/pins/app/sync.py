@@ -47,9 +47,13 @@ LOOK_EVERY: Final = 0.5
 # Seconds until the database is tried again after a failure, and failures in a row before new items are held.
 AGAIN: Final = 5.0
 _PATIENT: Final = 2
-# Seconds that lists which come together are waited for, and for the last write when the process ends.
+# Seconds that lists which come together are waited for, and for the last write when the process ends: a first one has
+# to load the database.
 COALESCE: Final = 0.05
-LAST_MOMENT: Final = 1.0
+LAST_MOMENT: Final = 3.0
+# Seconds that a baseline waits for the start to be over: a server that hangs or is installed may not keep the others'
+# from being written.
+START: Final = 2.0
 # How often lists are written and judged anew before others get a turn: a list that is written is not new again.
 _ROUNDS: Final = 8
 
@@ -87,7 +91,7 @@ class PinSync:
         self._loaded = asyncio.Event()
         self._wake = asyncio.Event()
         self._quiet = asyncio.Event()
-        self._look = self._ending = False
+        self._look = self._leaving = self._ending = False
         self._made_of: dict[str, object] = {}
         self._written: dict[tuple[str, str], object] = {}
         self._entries: dict[str, str] = {}
@@ -257,7 +261,8 @@ class PinSync:
     async def running(self, quiet: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
         """Read the pins, then write news and follow others' approvals, inside; on exit, write the rest within a moment.
 
-        quiet: returns when the start is over. Baselines are written after it, since the database is slow to load.
+        quiet: returns when the start is over. Baselines are written after it, or `START` seconds after the begin, since
+        the database is slow to load.
         """
         self._entries = self.entries()
         async with Tasks("the pins") as tasks:
@@ -266,13 +271,20 @@ class PinSync:
             try:
                 yield
             finally:
+                self.write_rest()
                 self._ending = True
-                self._quiet.set()
-                self._wake.set()
                 await asyncio.wait([work], timeout=LAST_MOMENT)
 
+    def write_rest(self) -> None:
+        """Write now what is unwritten: the process ends, and its host may not wait for the end of its servers."""
+        self._leaving = True
+        self._quiet.set()
+        self._wake.set()
+
     async def _wait_quiet(self, quiet: Callable[[], Awaitable[None]]) -> None:
-        await quiet()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(START):
+                await quiet()
         self._quiet.set()
         self._wake.set()
 
@@ -286,7 +298,7 @@ class PinSync:
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
             self._wake.clear()
-            if self._compared.is_set() and not (self._look or self._ending):
+            if self._compared.is_set() and not (self._look or self._leaving):
                 await asyncio.sleep(COALESCE)
 
     async def _step(self) -> float | None:

@@ -9,7 +9,8 @@ from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.record_change import note_pins, operator
 from aggregator.cli.runtime.writer import say
 from aggregator.domain.errors import OperatorError
-from aggregator.pins.cli.open_items import OpenItem, open_items
+from aggregator.pins.cli.difference import print_open
+from aggregator.pins.cli.open_items import OpenItem, looked_for, open_items
 from aggregator.pins.cli.pin_files import PinFiles, label, pin_files, shown
 
 
@@ -17,6 +18,8 @@ def approve(
     path: Path | None, server: str | None, names: list[str], every: bool = False, digest: str | None = None
 ) -> int:
     """Approve items as a running aggregator saw them; return 1 if one was seen otherwise meanwhile.
+
+    If nothing of a named server waits, the server is asked; what is found is shown, and nothing is approved unseen.
 
     Raises:
         OperatorError: it is not said what to approve, there is no such item, its digest is not `digest`, or a file or
@@ -35,10 +38,13 @@ def approve(
         if digest is not None and digest != one.row.seen_digest:
             called = label(one.row.server, one.row.kind, one.row.name)
             raise OperatorError(f"{called} has the digest {one.row.seen_digest} by now: look at it again.")
-    if not found:
-        say("Nothing differs from what was approved.")
+    if found:
+        return run_loop(_approve(files, found))
+    if not (unseen := looked_for(files, server)):
         return 0
-    return run_loop(_approve(files, found))
+    print_open(files, unseen)
+    say("\nThis was not seen before, and nothing is approved yet: give the command again to approve it.")
+    return 1
 
 
 async def _approve(files: PinFiles, found: list[OpenItem]) -> int:

@@ -15,7 +15,7 @@ Server = Annotated[str | None, typer.Argument(help="The server, as the configura
 
 @pins_app.command("status")
 def pins_status(server: Server = None, config: Config = None, as_json: AsJson = False) -> None:
-    """Say what is pinned, and what waits for an approval. Exit 1 if anything is held."""
+    """Say what is pinned, and what waits for an approval. Exit 1 if anything waits or is held."""
     from aggregator.pins.cli.status import status
 
     run(status, config, server, as_json)
@@ -76,8 +76,8 @@ def pins_check(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Connect to the servers and compare what they say with the pins. Exit 1 if anything is held, 2 if one cannot be
-    checked."""
+    """Connect to the servers and compare what they say with the pins. Exit 1 if anything waits or is held, 2 if a
+    server cannot be checked."""
     from aggregator.pins.cli.check import check
 
     run(check, config, servers or [], write, as_json)

@@ -11,8 +11,10 @@ from aggregator.catalog.items import NAMED_BY
 from aggregator.catalog.items import items as valid_items
 from aggregator.catalog.validate import definition_digest, validate_tools
 from aggregator.cli.runtime.progress import shown_starting
+from aggregator.cli.runtime.setup import storage_url
 from aggregator.config.load import Loaded
 from aggregator.config.server_config import ServerConfig
+from aggregator.pins.app.locked import lock_beside
 from aggregator.pins.decide.comparison import Listed
 from aggregator.pins.decide.flags import KnownTool
 from aggregator.pins.decide.values import ItemKey, PinKind
@@ -58,17 +60,40 @@ async def said_now(loaded: Loaded, wanted: Iterable[str]) -> list[CurrentDefinit
             return [await _said(upstream) for upstream in app.upstreams.values()]
 
 
+async def look(loaded: Loaded, server: str) -> str | None:
+    """Run the aggregator until a server has sent its lists, so that their changes are stored as after a session of a
+    host. Return why it did not, or None.
+
+    The kept lists of the other servers count for the flags of changes.
+    """
+    app = build_app(
+        loaded.config.only_started(server),
+        loaded.policies,
+        storage_url(loaded),
+        keeps_records=True,
+        redactor=loaded.redactor,
+        lock=lock_beside(loaded.path),
+    )
+    async with app.running():
+        async with shown_starting(app, loaded.redactor):
+            upstream = app.upstreams[server]
+            await app.supervisor.wait_tried(upstream, upstream.config.limits.connect_timeout)
+        return await _problem(app.upstreams[server])
+
+
 async def _said(upstream: Upstream) -> CurrentDefinitions:
-    config = upstream.config
+    problem = await _problem(upstream)
+    if problem is not None:
+        return CurrentDefinitions(upstream.config, problem=problem)
+    return await asyncio.to_thread(_listed, upstream.config, upstream)
+
+
+async def _problem(upstream: Upstream) -> str | None:
+    """Return why the current definitions of a server are unknown; None once it has sent its lists."""
     if upstream.state != "ready" or upstream.negotiated is None:
-        why = upstream.reason_for_operator or "it did not come up"
-        return CurrentDefinitions(config, problem=f"it is {upstream.state}: {why}")
+        return f"it is {upstream.state}: {upstream.reason_for_operator or 'it did not come up'}"
     missing = await _missing(upstream)
-    if missing:
-        return CurrentDefinitions(
-            config, problem=f"it has not listed its {' and '.join(f'{kind}s' for kind in missing)}"
-        )
-    return await asyncio.to_thread(_listed, config, upstream)
+    return f"it has not listed its {' and '.join(f'{kind}s' for kind in missing)}" if missing else None
 
 
 async def _missing(upstream: Upstream) -> list[str]:

@@ -10,8 +10,8 @@ from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.tables import minute
 from aggregator.cli.runtime.writer import say
 from aggregator.domain.text.invisible import escaped
-from aggregator.pins.cli.open_items import OpenItem, open_items
-from aggregator.pins.cli.pin_files import label, pin_files, state_of, upgrades
+from aggregator.pins.cli.open_items import OpenItem, looked_for, open_items
+from aggregator.pins.cli.pin_files import PinFiles, label, pin_files, state_of, upgrades
 from aggregator.pins.decide.values import PinnedItem
 
 _SIGNS: Final = {"same": "  ", "removed": "- ", "added": "+ "}
@@ -21,11 +21,19 @@ _MARKS: Final = {"same": "{}", "removed": "[-{}-]", "added": "{{+{}+}}"}
 def diff(path: Path | None, server: str | None = None, item: str | None = None) -> int:
     """Print the difference of each item that a server has otherwise than it was approved; return 0.
 
+    If nothing of a named server differs, the server is asked.
+
     Raises:
         OperatorError: the configuration, the lock file or the database cannot be used, or nothing is called so.
     """
     files = pin_files(path)
     found = run_loop(open_items(files, server, [item] if item is not None else []))
+    print_open(files, found or looked_for(files, server))
+    return 0
+
+
+def print_open(files: PinFiles, found: Sequence[OpenItem]) -> None:
+    """Print the difference of each of these items, under one sentence about each server."""
     said = upgrades((one.row for one in found), run_loop(files.versions())) if len(found) > 1 else {}
     for number, one in enumerate(found):
         if number:
@@ -33,9 +41,6 @@ def diff(path: Path | None, server: str | None = None, item: str | None = None) 
         if (summary := said.pop(one.row.server, None)) is not None:
             say(f"{summary}\n")
         _print(one)
-    if not found:
-        say("Nothing differs from what was approved.")
-    return 0
 
 
 def _print(item: OpenItem) -> None:

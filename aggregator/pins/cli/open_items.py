@@ -1,11 +1,19 @@
 """Open items: items that differ from their approved definitions, found by the names that a user gives."""
 
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
+from aggregator.cli.runtime.event_loop import run_loop
+from aggregator.cli.runtime.running import find_running, running_folder
+from aggregator.cli.runtime.tables import one_line
+from aggregator.cli.runtime.writer import say
 from aggregator.domain.errors import OperatorError
+from aggregator.pins.cli.connected import look
 from aggregator.pins.cli.pin_files import PinFiles, by_key, label
 from aggregator.pins.decide.values import ItemChange
+from aggregator.storage.errors import StorageError
 from aggregator.storage.records import PinRow
 
 
@@ -38,6 +46,34 @@ async def open_items(files: PinFiles, server: str | None, names: Sequence[str]) 
     return [_named(found, only.id, only.prefix, name) for name in names]
 
 
+def looked_for(files: PinFiles, server: str | None) -> list[OpenItem]:
+    """Return the open items of a server that no host has seen yet, after asking the server; say so if there are none.
+
+    A session that ended before the server had answered has seen nothing of an upgrade.
+
+    Raises:
+        OperatorError: the database cannot be used.
+    """
+    config = files.server(server) if server is not None else None
+    if config is None or not config.enabled or _is_served(files):
+        ask = "" if server is not None else " `aggregator pins check` asks the servers now."
+        say(f"Nothing differs from what was approved, as the servers were seen last.{ask}")
+        return []
+    problem = run_loop(look(files.loaded, config.id))
+    found = run_loop(open_items(files, server, ()))
+    if not found:
+        asked = f"{config.id} was asked now" if problem is None else f"{config.id} cannot be asked now: {problem}"
+        say(f"Nothing differs from what was approved; {one_line(asked)}.")
+    return found
+
+
+def _is_served(files: PinFiles) -> bool:
+    """Return whether a process serves this configuration, which sees each change itself."""
+    with suppress(OSError, StorageError):
+        return any(one.config == str(files.loaded.path) for one in find_running(running_folder(os.environ)))
+    return False
+
+
 def _named(items: Sequence[OpenItem], server: str, prefix: str, name: str) -> OpenItem:
     fitting = [item for item in items if name in _spellings(item.row, server, prefix)]
     if len(fitting) == 1:
@@ -45,7 +81,8 @@ def _named(items: Sequence[OpenItem], server: str, prefix: str, name: str) -> Op
     if fitting:
         kinds = " or ".join(f"`{item.row.kind}:{item.row.name}`" for item in fitting)
         raise OperatorError(f"{server} has several items {name!r:.80}: write {kinds}.")
-    waiting = ", ".join(label(server, item.row.kind, item.row.name) for item in items) or "nothing"
+    nothing = f"nothing that was seen; `aggregator pins diff {server}` asks the server now"
+    waiting = ", ".join(label(server, item.row.kind, item.row.name) for item in items) or nothing
     raise OperatorError(f"{server} has no item {name!r:.80} that differs from what was approved. There is: {waiting}.")
 
 

@@ -15,7 +15,8 @@ Rows = dict[ItemKey, PinRow]
 
 
 def status(path: Path | None, server: str | None = None, as_json: bool = False) -> int:
-    """Print a row per server, and a line per item that waits; return 1 if anything is held, or cannot be pinned.
+    """Print a row per server, and a line per item that waits; return 1 if anything waits or is held, or cannot be
+    pinned.
 
     Raises:
         OperatorError: the configuration, the lock file or the database cannot be used, or has no such server.
@@ -26,7 +27,7 @@ def status(path: Path | None, server: str | None = None, as_json: bool = False) 
     configured = [one.id for one in files.loaded.config.servers]
     wanted = [only] if only is not None else list(dict.fromkeys([*configured, *files.locked, *rows, *faults]))
     found = [_server(files, name, rows.get(name, {}), faults.get(name)) for name in wanted]
-    amiss = any(one["held"] or one["problem"] for one in found)
+    amiss = any(one["held"] or one["waits"] or one["problem"] for one in found)
     if as_json:
         say(json.dumps({"lock": str(files.lock) if files.was is not None else None, "servers": found}, indent=2))
         return 1 if amiss else 0
