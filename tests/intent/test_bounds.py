@@ -3,12 +3,15 @@
 import re
 import sys
 import time
+from functools import cached_property
 from types import FrameType
 
 import pytest
 
+from aggregator.intent.match import asks as intent_asks
 from aggregator.intent.match import explicit as intent_calls
 from aggregator.intent.match import keywords as intent_keywords
+from aggregator.intent.match import languages as intent_languages
 from aggregator.intent.match import names as intent_names
 from aggregator.intent.match import nearest as intent_nearest
 from aggregator.intent.match import phrasing as intent_manner
@@ -49,12 +52,27 @@ _UNITS = [
     ),
 ]
 _RUNS = ("用", "不要再去", "use ", "don't ever just ", "a_b.", "and x ", "to just to ", '"', "`", "((", "a", " a", "的")
-_MODULES = (intent_calls, intent_keywords, intent_manner, intent_names, intent_nearest, intent_slots, intent_text)
+_MODULES = (
+    intent_asks,
+    intent_calls,
+    intent_keywords,
+    intent_manner,
+    intent_names,
+    intent_nearest,
+    intent_slots,
+    intent_text,
+)
 _PATTERNS = {
     f"{module.__name__}.{name}": pattern
     for module in _MODULES
     for name, pattern in vars(module).items()
     if isinstance(pattern, re.Pattern)
+} | {
+    f"{row.code}.{name}": getattr(row, name)
+    for row in vars(intent_languages).values()
+    if isinstance(row, intent_languages.LanguageRow)
+    for name, kind in vars(intent_languages.LanguageRow).items()
+    if isinstance(kind, cached_property) and isinstance(getattr(row, name), re.Pattern)
 }
 
 

@@ -1,8 +1,9 @@
 """The tools that a chat message asks for, found by rules and keywords, without a model.
 
 A message is read once (`text.py`), names and keywords are looked up in it, and the rules are tried in their order
-(`rules.py`). English and Chinese; the phrases stand in `intent/match/intent.txt`. The method and its figures are in
-docs/what-models-see.md.
+(`rules.py`). English and Chinese have their phrases in `intent.txt`; requests by an identifier, and to a server, are
+read in German, French, Spanish, Japanese and Korean too (`languages.py`, a row a language). The method and its figures
+are in docs/what-models-see.md.
 
 Terms:
   rule: one form in which a message can ask for a tool, from `handle` (@name) to `keyword`

@@ -13,6 +13,7 @@ from aggregator.catalog.describe.levels import LABELS, level1
 from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.records import ToolRecord
 from aggregator.intent.match.keywords import TriggerKeywords
+from aggregator.intent.match.languages import language_of
 from aggregator.intent.match.names import ServerWords, ToolNames, build_names
 from aggregator.intent.match.order import RankTools
 from aggregator.intent.match.rules import Rule, RuleInput, find_hit
@@ -72,7 +73,7 @@ class IntentMatcher:
         """
         parsed = read(message)
         names = self._prepared(tools, ready)
-        found = find_hit(RuleInput(parsed, names, self._keywords, rank))
+        found = find_hit(RuleInput(parsed, language_of(parsed), names, self._keywords, rank))
         language: Language = "zh" if parsed.chinese else "en"
         if found is None:
             return IntentMatch("none", None, None, None, (), language)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice, zip_longest
 from typing import Final, Literal, NamedTuple
 
+from aggregator.intent.match.asks import find_asked_names, find_orders_to_servers, is_told
 from aggregator.intent.match.explicit import (
     NamedCall,
     UnknownToolCall,
@@ -16,6 +17,7 @@ from aggregator.intent.match.explicit import (
     find_polite_requests,
 )
 from aggregator.intent.match.keywords import KeywordHit, TriggerKeywords
+from aggregator.intent.match.languages import LanguageRow
 from aggregator.intent.match.material import is_material
 from aggregator.intent.match.names import ToolNames
 from aggregator.intent.match.nearest import nearest, nearest_servers
@@ -44,9 +46,10 @@ class RuleHit(NamedTuple):
 
 
 class RuleInput(NamedTuple):
-    """A message with all that a rule may look at: names, keywords, and the order of a server's tools."""
+    """A message with all that a rule may look at: its language, names, keywords, and the order of a server's tools."""
 
     message: MessageText
+    language: LanguageRow
     names: ToolNames
     keywords: TriggerKeywords
     rank: RankTools | None
@@ -63,6 +66,8 @@ def find_hit(given: RuleInput) -> RuleHit | None:
         or _by_name(given, "name", find_leading_names(given.message, given.names))
         or _by_name(given, "ask", find_polite_requests(given.message, given.names))
         or _by_name(given, "ask", find_requests_to_servers(given.message, given.names))
+        or _by_name(given, "ask", find_asked_names(given.message, given.names, given.language))
+        or _by_name(given, "ask", find_orders_to_servers(given.message, given.names, given.language))
         or _by_nearest_name(given, [call for call in called if isinstance(call, UnknownToolCall)])
         or _by_keyword(given)
     )
@@ -78,7 +83,11 @@ def _by_name(given: RuleInput, rule: Rule, found: Iterable[NamedCall]) -> RuleHi
 
 def _is_asked(given: RuleInput, call: NamedCall | UnknownToolCall) -> bool:
     """Tell whether the message requests a call, outside quotations and texts under discussion."""
-    return not (given.message.quoted(call.start) or is_material(given.message, call.start, call.end))
+    message = given.message
+    if message.quoted(call.start) or is_material(message, call.start, call.end):
+        return False
+    name = message.words[call.named.first].start if isinstance(call, NamedCall) else call.first
+    return not is_told(given.language, message.before(name), message.after(call.end))
 
 
 def _tools_meant(given: RuleInput, call: NamedCall) -> tuple[int, ...]:
@@ -87,7 +96,7 @@ def _tools_meant(given: RuleInput, call: NamedCall) -> tuple[int, ...]:
     A name of several tools is narrowed by the servers named. A name of both is the tool's if it is one of that server,
     or said to be one: no server can take another's name.
     """
-    message, names, _, rank = given
+    message, names, rank = given.message, given.names, given.rank
     places, servers = call.named.tools, call.named.servers
     own = tuple(at for at in places if names.tools[at].server in servers)
     if servers and (call.kind == "server" or not (own or (places and call.kind == "tool"))):
@@ -106,7 +115,7 @@ def _servers_named(message: MessageText, names: ToolNames) -> frozenset[str]:
 
 
 def _by_nearest_name(given: RuleInput, unknown: list[UnknownToolCall]) -> RuleHit | None:
-    message, names, keywords, rank = given
+    message, _, names, keywords, rank = given
     groups = []
     first: dict[str, UnknownToolCall] = {}
     for one in unknown:
@@ -125,7 +134,7 @@ def _by_nearest_name(given: RuleInput, unknown: list[UnknownToolCall]) -> RuleHi
 
 def _by_keyword(given: RuleInput) -> RuleHit | None:
     """Return the finding of the longest keyword, of equally long ones the first; the tools of others follow."""
-    message, names, keywords, rank = given
+    message, _, names, keywords, rank = given
     standing = (
         one for one in keywords.found(message.plain, names.servers) if not is_forbidden(message.before(one.start))
     )

@@ -1,0 +1,188 @@
+"""Requests, refusals, questions and reports in seven languages, each around several names of tools and of servers."""
+
+from typing import Final
+
+import pytest
+
+from aggregator.intent.match.intent import IntentMatcher, ServerWords
+from aggregator.intent.match.languages import language_of
+from aggregator.intent.match.text import read
+from tests.intent.message_table import tool
+
+SERVERS: Final = {
+    "github": ("create_issue", "list_issues", "fork_repository"),
+    "tavily": ("tavily_search", "tavily_map"),
+    "kubernetes": ("kubectl_scale", "delete-pod"),
+    "excel": ("create_sheet", "takeSheetPicture"),
+    "write": ("read_file", "run_query"),
+}
+TOOLS: Final = tuple(tool(server, server, name) for server, names in SERVERS.items() for name in names)
+INTENTS: Final = IntentMatcher([ServerWords(server, server) for server in SERVERS])
+NAMES: Final = ("kubectl_scale", "delete-pod", "takeSheetPicture")
+
+# Each with a name in place of {}.
+ASKED: Final = (
+    "can you do a {} for me?",
+    "could you please do one more {}",
+    "let's {} and see",
+    "go ahead and {} the second one",
+    "I'd like a {} of this",
+    "fetch {} first",
+    "Kannst du bitte {} auf die Aufnahme anwenden?",
+    "Könntest du mal {} aufrufen?",
+    "Bitte mit {} den Rest erledigen",
+    "Führe {} für die letzte Stunde aus",
+    "Mach ein {} von gestern",
+    "Starte bitte {}",
+    "Lass uns {} ausführen",
+    "Ich möchte, dass du {} benutzt",
+    "Frag doch {}, was da läuft",
+    "Nimm für die Tabelle {}",
+    "Lösch das mittels {}",
+    "Peux-tu faire un {} de la page ?",
+    "Pourrais-tu lancer {} s'il te plaît",
+    "Est-ce que vous pourriez exécuter {} ?",
+    "Veuillez utiliser {} pour cela",
+    "Utilise {} pour trouver les quotas",
+    "Exécute {}",
+    "j'aimerais que tu appelles {}",
+    "avec l'outil {}, ajoute le reste",
+    "on va utiliser {}",
+    "Donne-moi le résultat de {}",
+    "¿Puedes hacer un {} de esto?",
+    "Por favor, usa {} con el segundo",
+    "quiero que llames a {}",
+    "Utiliza la herramienta {} en casa",
+    "vamos a probar {}",
+    "lanza {} con el primero",
+    "Ahora ejecuta {} en la columna",
+    "¿Sería posible ejecutar {}?",
+    "给我来一个 {}",
+    "能不能用{}看看？",
+    "{} 工具把这个词换掉",
+    "{} を使って調べて",
+    "{} を呼び出してもらえますか",
+    "写真を {} で直してください",
+    "まず {} をお願いします",
+    "{}를 실행해 주세요",
+    "이것을 {}로 읽어 줘",
+    "먼저 {} 좀 호출해 줄래?",
+)
+NOT_ASKED: Final = (
+    "please fix the typo in the description of {}",
+    "please write a test for {}",
+    "could you tell me whether {} needs a key?",
+    "compare {} and another one for me",
+    "please never run {} here",
+    "the docs of {} are wrong",
+    "we finished {} last week",
+    "Can {} handle frames?",
+    "running {} is slow",
+    "Benutze auf keinen Fall {}",
+    "Bitte benutze jetzt nicht {}",
+    "Was macht {} eigentlich?",
+    "Gestern habe ich {} aufgerufen",
+    "Sie meinte: „Starte {}“, ich aber war dagegen",
+    "Kannst du mir sagen, was {} zurückgibt?",
+    "Es gibt ein Problem mit {}",
+    "Kann {} auch das?",
+    "Erkläre mir bitte {}",
+    "N'utilise pas {}",
+    "Que fait {} exactement ?",
+    "Hier j'ai lancé {} sans succès",
+    "Il m'a dit « utilise {} », mais je n'ai pas compris",
+    "Pourquoi as-tu utilisé {} ?",
+    "J'ai un problème avec {}",
+    "Une erreur dans {} m'a coûté ma soirée",
+    "No uses {}",
+    "¿Qué hace {}?",
+    "Ayer ejecuté {} y funcionó",
+    "nunca ejecutes {} sin preguntar",
+    "Tengo un problema con {}",
+    "¿Me puedes explicar qué hace {}?",
+    "请解释 {} 的实现原理",
+    "先别调用 {}",
+    "{} は使わないでください",
+    "{} って何ですか",
+    "昨日 {} を使った",
+    "{} を使うと遅いです",
+    "{}는 사용하지 마",
+    "{}는 뭐 하는 거야?",
+    "어제 {}를 실행했어",
+    "{}가 느려요",
+)
+TO_A_SERVER: Final = {
+    "Suche mit tavily nach Neuigkeiten": "tavily",
+    "Nutze github, um etwas anzulegen": "github",
+    "Erstelle in github ein Issue": "github",
+    "Cherche avec tavily les dernières nouvelles": "tavily",
+    "demande à github la liste": "github",
+    "Busca con tavily las noticias": "tavily",
+    "Usa github para abrir una incidencia": "github",
+    "in github, fork the repository": "github",
+    "with github, list what is open": "github",
+    "tavily で猫を検索して": "tavily",
+    "tavily로 고양이를 찾아 줘": "tavily",
+}
+NOT_TO_A_SERVER: Final = (
+    "Such mir ein Buch über Kubernetes",
+    "Ich suche einen Job bei Github",
+    "Öffne das Github Konto",
+    "Zeig mir, wie Github funktioniert",
+    "Cherche-moi un cours sur Kubernetes",
+    "Peux-tu me conseiller un livre sur kubernetes ?",
+    "Mon chat s'appelle Github",
+    "¿Puedes recomendarme un libro sobre kubernetes?",
+    "quiero kubernetes para estudiar, ¿qué libro recomiendas?",
+    "in github, everyone is nice",
+    "Ruf mich an, wenn du fertig bist",
+    "Appelle-moi quand c'est prêt",
+    "Llámame cuando termines",
+    "打电话给我",
+    "끝나면 전화해 줘",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("frame", ASKED)
+def test_a_request_in_any_language_is_a_call(frame: str, name: str) -> None:
+    match = INTENTS.match(frame.format(name), TOOLS)
+    assert [one.own_name for one in match.tools] == [name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("frame", NOT_ASKED)
+def test_a_refusal_a_question_and_a_report_are_none(frame: str, name: str) -> None:
+    match = INTENTS.match(frame.format(name), TOOLS)
+    assert (match.intent, match.tools) == ("none", ())
+
+
+@pytest.mark.parametrize(("message", "server"), TO_A_SERVER.items())
+def test_an_order_names_a_server_as_its_means(message: str, server: str) -> None:
+    match = INTENTS.match(message, TOOLS)
+    assert (match.rule in ("ask", "explicit"), match.server) == (True, server)
+
+
+@pytest.mark.parametrize("message", NOT_TO_A_SERVER)
+def test_what_only_speaks_of_a_server_is_no_order(message: str) -> None:
+    assert INTENTS.match(message, TOOLS).intent == "none"
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ("kubectl_scale", "en"),
+        ("", "en"),
+        ("find me a list", "en"),
+        ("was ist das", "de"),
+        ("was it you", "en"),
+        ("on va bien", "fr"),
+        ("no lo sé", "es"),
+        ("帮我看看", "zh"),
+        ("日本語です", "ja"),
+        ("한국어", "ko"),
+        ("could you look_was_wie_nach_ob at it", "en"),
+    ],
+)
+def test_the_language_is_told_by_its_small_words(message: str, code: str) -> None:
+    assert language_of(read(message)).code == code
