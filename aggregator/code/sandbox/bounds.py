@@ -11,8 +11,22 @@ from aggregator.domain.errors import OperatorError
 
 # The modules that a program can import.
 MODULES: Final = (
-    *("asyncio", "base64", "bisect", "collections", "copy", "csv", "dataclasses", "datetime", "decimal", "functools"),
-    *("hashlib", "io", "itertools", "json", "math", "random", "re", "statistics", "time", "typing", "unicodedata"),
+    *("asyncio", "base64", "bisect", "collections", "concurrent.futures", "copy", "csv", "dataclasses", "datetime"),
+    *(
+        "decimal",
+        "functools",
+        "hashlib",
+        "io",
+        "itertools",
+        "json",
+        "math",
+        "operator",
+        "pprint",
+        "random",
+        "re",
+        "statistics",
+    ),
+    *("time", "typing", "unicodedata", "xml.etree.ElementTree"),
 )
 
 

@@ -33,6 +33,7 @@ from aggregator.code.sandbox.prelude import (
 )
 from aggregator.code.sandbox.process_bounds import bound_process
 from aggregator.code.sandbox.remedies import with_remedy
+from aggregator.code.sandbox.rewriting import MAPS, rewritten
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.text.error_text import error_text
 
@@ -98,12 +99,12 @@ class CodeRun:
             }
         )
         names = {NOW: _outside, LATER: _outside}
-        code, awaited, modules = await asyncio.to_thread(_read, code)
+        code, awaited, prelude = await asyncio.to_thread(_read, code)
         try:
             async with session:
                 if session.worker_pid is not None:
                     bound_process(session.worker_pid, limits)
-                await session.feed_run(prelude_for(awaited) + modules, external_lookup=names)
+                await session.feed_run(prelude, external_lookup=names)
                 snapshot = await session.feed_start(code, external_lookup=names, print_callback=on_print)
                 value = await self._to_the_end(snapshot)
                 left = await session.feed_run(CALLS_LEFT, print_callback=on_print) if awaited else 0
@@ -184,11 +185,13 @@ def _outside(text: str) -> str:
 
 
 def _read(written: str) -> tuple[str, bool, str]:
-    """Return a program, whether `await` stands in it, and the source of modules that it imports."""
-    code = program_of(written)
+    """Return a program, whether `await` stands in it, and its prelude with the modules that it imports."""
+    program = program_of(written)
+    code, parts, maps = rewritten(program, masked(program))
     without_texts = masked(code)
+    awaited = awaits(without_texts)
     code, modules = with_modules(code, without_texts)
-    return code, awaits(without_texts), modules
+    return code, awaited, prelude_for(awaited, parts) + (MAPS if maps else "") + modules
 
 
 def _never_made(left: Any) -> str:

@@ -7,6 +7,7 @@ import re
 from textwrap import dedent
 from typing import Any, Final, NamedTuple
 
+from aggregator.code.sandbox.rewriting import PARTS
 from aggregator.domain.text.error_text import error_text
 from aggregator.wire.codec import decode_from_host
 
@@ -53,6 +54,9 @@ def _asked(function, names, given, more):
             raise TypeError(f"{function} was given {name} twice")
     return _json.dumps([function, {**placed, **more}])
 
+def _kept(value):
+    return value
+
 def call_tool(*given, **more):
     return _called(_named(given, more))
 
@@ -64,7 +68,7 @@ def describe_tools(*given, **more):
 """
 _PLAIN: Final = f"""
 def _called(text):
-    return _json.loads({NOW}(text))
+    return _kept(_json.loads({NOW}(text)))
 """
 # Counts the calls that no `await` has begun.
 _AWAITED: Final = f"""
@@ -76,7 +80,7 @@ def _called(text):
 
 async def _awaited(text):
     _left[0] -= 1
-    return _json.loads(await {LATER}(text))
+    return _kept(_json.loads(await {LATER}(text)))
 """
 # The expression that tells how many calls no `await` has begun, at the end of a program that awaits.
 CALLS_LEFT: Final = "_left[0]"
@@ -111,9 +115,9 @@ def awaits(masked_code: str) -> bool:
     return _AWAIT.search(masked_code) is not None
 
 
-def prelude_for(awaited: bool) -> str:
-    """Return the prelude of a program in which `await` stands, or of another."""
-    return _PRELUDE + (_AWAITED if awaited else _PLAIN)
+def prelude_for(awaited: bool, parts: bool) -> str:
+    """Return the prelude of a program. `awaited`: `await` stands in it; `parts`: it asks for parts of a result."""
+    return _PRELUDE + (PARTS if parts else "") + (_AWAITED if awaited else _PLAIN)
 
 
 def read_call(given: tuple[Any, ...]) -> FunctionCall:

@@ -10,19 +10,32 @@ _AWAIT_EACH: Final = (
     "itself."
 )
 _ENDS: Final = "A program ends after its last line, or by `return` outside functions."
-_AT_ONCE: Final = "Of asyncio there are run, gather and sleep: `await asyncio.gather(call_tool(...), call_tool(...))`."
+_AT_ONCE: Final = "Use asyncio.gather: `await asyncio.gather(call_tool(...), call_tool(...))`."
+_NO_FILES: Final = "There are no files, no processes and no environment."
 _RESULT: Final = (
     "A result is what the tool gave, without `content` around it, and a text if it is no JSON: print it first."
 )
 _READ: Final = "A result that is JSON is a dict or a list already, without json.loads; any other is a text."
+
+
+def _missing(*modules: str) -> str:
+    return rf"^ModuleNotFoundError: No module named '(?:{'|'.join(modules)})\b"
+
+
 # The first that is found counts.
 _REMEDIES: Final = tuple(
     (re.compile(said), remedy)
     for said, remedy in (
+        (_missing("requests", "httpx", "aiohttp", "urllib", "http", "socket"), "There is no network: call a tool."),
+        (_missing("pandas", "numpy", "polars"), "Use lists and dicts, sorted, statistics and collections.Counter."),
+        (_missing("xml", "bs4", "lxml", "html"), "Of XML there is xml.etree.ElementTree; read HTML with re."),
+        (_missing("yaml", "toml", "tomllib", "tabulate"), "Read and write lines, with split, partition and f-strings."),
+        (_missing("threading", "multiprocessing", "queue"), "Use asyncio.gather, or concurrent.futures."),
+        (_missing("logging", "traceback", "warnings"), "Catch an error as `e`, and print it."),
+        (_missing("os", "pathlib", "subprocess", "shutil", "tempfile", "glob"), _NO_FILES),
         (
             r"^ModuleNotFoundError",
-            f"Modules: {', '.join(MODULES)}. There is no network. call_tool, search_tools and describe_tools need no "
-            "import.",
+            f"Modules: {', '.join(MODULES)}. call_tool, search_tools and describe_tools need no import.",
         ),
         (
             r"^NameError: name '(list_servers|read_result|match_intent|read_tool|report_tool)'",
@@ -35,10 +48,10 @@ _REMEDIES: Final = tuple(
             "A tool is called by call_tool('server.tool', {arguments}), and raises RuntimeError if it fails.",
         ),
         (
-            r"^NotImplementedError: gather\(\) does not yet support",
-            "Catch errors in an `async def` around each call.",
+            r"^NotImplementedError: external function .* synchronous context",
+            "Call the tools in a loop first, and let the function use what they returned.",
         ),
-        (r"^AttributeError: module 'asyncio' has|^NotImplementedError: .* async context managers", _AT_ONCE),
+        (r"^AttributeError: '_Asyncio' object has|^NotImplementedError: .* async context managers", _AT_ONCE),
         (r"^NotImplementedError: .* async comprehensions", "Write a loop."),
         (
             r"^NotImplementedError: .* class inheritance",
@@ -46,9 +59,15 @@ _REMEDIES: Final = tuple(
         ),
         (r"^NotImplementedError: .* yield expressions", "Fill a list and return it."),
         (r"^NotImplementedError: .* the 'del' statement", "Use .pop(key), or set it to None."),
-        (r"^TypeError: JSONEncoder.* 'default'", "Make texts of such values first, with str(value)."),
         (r"^AttributeError: '_Io' object has", "Of io there is StringIO."),
         (r"^AttributeError: '_Statistics' object has", "Compute it with sum, sorted and math."),
+        (r"^AttributeError: '_Operator' object has", "Write a lambda."),
+        (r"^AttributeError: '_ElementTree' object has", "Of ElementTree there are fromstring and parse."),
+        (
+            r"^AttributeError: '_Element' object has",
+            "Of an element there are tag, text, attrib, get, find, findall, iter.",
+        ),
+        (r"^AttributeError: '_Futures' object has", "Of concurrent.futures there are the executors and as_completed."),
         (r"^(Type|Attribute)Error: .*(coroutine|can't be awaited|an awaitable is required)", _AWAIT_EACH),
         (
             r"^TypeError: (string|list) indices must|^AttributeError: '(str|dict|list|int|float|bool)' object has no",
@@ -57,7 +76,7 @@ _REMEDIES: Final = tuple(
         (r"^TypeError: '(int|float|bool)' object is not subscriptable", _RESULT),
         (r"^TypeError: the JSON object must be str|^json\.JSONDecodeError|^JSONDecodeError", _READ),
         (r"^KeyError: '?(content|structuredContent|result|isError)'?$", _RESULT),
-        (r"^PermissionError|^RuntimeError: 'os\.\w+' is not supported", "There are no files and no environment."),
+        (r"^PermissionError|^RuntimeError: 'os\.\w+' is not supported", _NO_FILES),
         (r"^TimeoutError: feed", "The time of calls and questions does not count: compute less."),
     )
 )
