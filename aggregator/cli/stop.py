@@ -85,11 +85,16 @@ def _say_none(running: Sequence[RunningServe], config: Path | None, pid: int | N
     what = f"with the process id {pid}" if pid is not None else f"with {config}" if config is not None else "here"
     say(one_line(f"No `aggregator serve` of this user runs {what}. A service is ended by what started it."))
     for one in running:
-        say(one_line(f"Another one runs: {_named(one)}, with {one.config or 'a configuration without a file'}."))
+        if one.pid is None:
+            say(f"Another one runs: {_named(one)}. Make that file readable, or end all of this user with --all.")
+        else:
+            say(one_line(f"Another one runs: {_named(one)}, with {one.config or 'a configuration without a file'}."))
     return NOT_RUNNING
 
 
 def _named(one: RunningServe) -> str:
+    if one.pid is None:
+        return one_line(f"the process whose file {one.facts} cannot be read")
     return one_line(f"process {one.pid} at {one.address}" if one.address else f"process {one.pid}")
 
 

@@ -92,6 +92,9 @@ class DeferredRequest:
 class SessionExpired(Exception):
     """An HTTP 404 for our session id: a new session has to be initialized (L/basic/transports)."""
 
+    def __init__(self) -> None:
+        super().__init__("it does not know the session that it opened")
+
 
 def too_many_values(server: ServerConfig) -> UpstreamBadAnswer:
     """Return the error for a message that holds more values than the server may send."""

@@ -128,7 +128,7 @@ class SharedConnection:
             log.info("%s no longer knows our session; a new one is initialized", server)
             try:
                 negotiated = await negotiate(server, session.connection, "legacy", session.declare)
-            except (RpcError, UpstreamError) as error:
+            except (RpcError, PeerGone, SessionExpired, UpstreamError) as error:
                 # Another server answers there now.
                 why = reason_of(error)
                 self.lose(session, Reason(f"its session could not be renewed: {why}", why.said))

@@ -16,6 +16,8 @@ _BEGINS: Final = re.compile(rb'\{\s*"(?:jsonrpc|id|result|error)"\s*:')
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 # Values that are read of one line.
 _MOST: Final = 1_000
+# The ids of answers that name no request.
+NO_ID: Final = (None, "")
 _ANSWER_MEMBERS: Final = frozenset({"jsonrpc", "id", "result", "error"})
 
 
@@ -118,11 +120,11 @@ def is_bare_answer(message: Any) -> bool:
 
 
 def is_unnamed_answer(message: Any) -> bool:
-    """Return True for an answer in JSON-RPC 2.0 whose `id` is missing or null."""
+    """Return True for an answer in JSON-RPC 2.0 whose `id` is missing, null or empty, as some servers write null."""
     return (
         isinstance(message, dict)
         and message.get("jsonrpc") == "2.0"
-        and message.get("id") is None
+        and message.get("id") in NO_ID
         and "method" not in message
         and ("result" in message or "error" in message)
     )

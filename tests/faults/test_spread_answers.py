@@ -119,7 +119,8 @@ async def test_output_in_utf_16(encoding: str) -> None:
 async def test_an_answer_without_an_id_ends_the_only_call() -> None:
     """C8, A7: at once and by name; what it holds is given to no call."""
     async with running_app(raw_stdio("s", timeout=30)) as harness:
-        for spread in (UNNAMED, json.dumps(json.loads(UNNAMED), indent=2)):
+        empty = UNNAMED.replace("{", '{"id":"",', 1)
+        for spread in (UNNAMED, json.dumps(json.loads(UNNAMED), indent=2), empty):
             result = await harness.call("s.raw", lines=lines(spread))
             assert code_of(result) == "upstream_bad_answer"
             assert "without an id" in result["content"][0]["text"]
@@ -128,31 +129,33 @@ async def test_an_answer_without_an_id_ends_the_only_call() -> None:
         assert "answers without an id" in " ".join(harness.upstream("s").faults.for_agents())
 
 
+@pytest.mark.parametrize("no_id", ["null", '""'])
 @pytest.mark.parametrize("kind", ["one line", "several lines", "a batch", "an event", "a body"])
-async def test_an_error_with_the_id_null_answers_the_only_request(kind: str) -> None:
+async def test_an_error_with_the_id_null_answers_the_only_request(kind: str, no_id: str) -> None:
     """C8, C12: the server could not read the id (JSON-RPC 2.0, section 5); its error is relayed whole, at once."""
+    unread = UNREAD.replace("null", no_id)
     async with raw_http() as web, raw_sse() as events:
 
         async def on_stream(seen: ReceivedRequest, reply: ReplyWriter) -> None:
             await reply.send(202, "Accepted")
             del events.on["tools/call"]
-            await next(iter(events.streams.values())).event(UNREAD)
+            await next(iter(events.streams.values())).event(unread)
 
         async def in_body(seen: ReceivedRequest, reply: ReplyWriter) -> None:
             del web.on["tools/call"]
-            await reply.send(200, UNREAD, "application/json")
+            await reply.send(200, unread, "application/json")
 
         servers = {
             "an event": server_config("s", type="sse", url=events.url, timeout=30),
             "a body": server_config("s", type="http", url=web.url, timeout=30),
         }
-        said = {"several lines": json.dumps(json.loads(UNREAD), indent=2), "a batch": f"[{NOTICE_TEXT},{UNREAD}]"}
+        said = {"several lines": json.dumps(json.loads(unread), indent=2), "a batch": f"[{NOTICE_TEXT},{unread}]"}
         async with running_app(servers.get(kind) or raw_stdio("s", timeout=30)) as harness:
             # It is no answer to the notification that came before the first request.
             await harness.check_echo("s.echo")
             events.on["tools/call"], web.on["tools/call"] = on_stream, in_body
             with pytest.raises(RpcError) as caught:
-                await harness.call("s.echo" if kind in servers else "s.raw", lines=lines(said.get(kind, UNREAD)))
+                await harness.call("s.echo" if kind in servers else "s.raw", lines=lines(said.get(kind, unread)))
             assert caught.value.to_wire() == {"code": -32700, "message": "Parse error", "data": [1]}
             await harness.check_echo("s.echo")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from aggregator.domain.errors import RpcError
 from aggregator.upstream.transports import sse as transport
 from tests.polling import until
 
@@ -96,7 +97,7 @@ async def test_a_quiet_stream_that_answers_pings_stays(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("kind", ["end", "event above the limit", "forgotten"])
 async def test_a_stream_that_breaks_in_the_middle_of_a_call(kind: str) -> None:
-    """A7, C11: one clear end for the call, sent once; then a new stream."""
+    """A7, C11: one clear end for the call, sent once unless it was refused; then a new stream."""
     async with raw_sse() as raw:
 
         async def odd(seen: ReceivedRequest, reply: ReplyWriter) -> None:
@@ -116,12 +117,69 @@ async def test_a_stream_that_breaks_in_the_middle_of_a_call(kind: str) -> None:
         async with running_app(
             sse(raw, limits={"connect_timeout": 2, "max_message_bytes": 100_000}), raw_stdio("good")
         ) as harness:
-            code = code_of(await harness.call("web.odd"))
-            assert code in ("outcome_unknown", "upstream_http_error", "upstream_bad_answer")
+            expected = "upstream_unavailable" if kind == "forgotten" else "outcome_unknown"
+            assert code_of(await harness.call("web.odd")) == expected
             await until(lambda: raw.count("GET") >= 2 and harness.upstream("web").state == "ready", "it is back")
             await harness.check_echo("web.echo")
             await harness.check_echo("good.echo")
-        assert sum(s.method == "tools/call" and s.message["params"]["name"] == "odd" for s in raw.seen) == 1
+        # Again in new sessions, if the server says that it knows none.
+        sent = sum(s.method == "tools/call" and s.message["params"]["name"] == "odd" for s in raw.seen)
+        assert sent == 1 or (kind == "forgotten" and sent <= 4)
+
+
+# How servers over HTTP+SSE say that they do not know a session: by a status, in words, in the body of an accepted POST.
+FORGOTTEN: dict[str, tuple[int, str | dict[str, Any]]] = {
+    "404": (404, "Could not find session"),
+    "410": (410, "Gone"),
+    "400": (400, "No transport found for sessionId"),
+    "500": (500, "No transport found for sessionId"),
+    "before initialize": (400, {"code": -32602, "message": "Received request before initialization was complete"}),
+    "internal": (500, {"code": -32603, "message": "Internal error: session expired"}),
+    "accepted": (200, {"code": -32600, "message": "Session not found"}),
+}
+
+
+@pytest.mark.parametrize("kind", FORGOTTEN)
+async def test_a_forgotten_session_is_opened_anew(kind: str) -> None:
+    """C2, C11: nothing was run, so that the call goes through on a new stream, once."""
+    status, said = FORGOTTEN[kind]
+    async with raw_sse() as raw:
+
+        async def once(seen: ReceivedRequest, reply: ReplyWriter) -> None:
+            if raw.count("tools/call") > 1:
+                await raw.ordinary(seen, reply)
+            elif isinstance(said, str):
+                await reply.send(status, said)
+            else:
+                await reply.send(status, {"jsonrpc": "2.0", "id": seen.message["id"], "error": said})
+
+        raw.on["tools/call"] = once
+        async with running_app(sse(raw, timeout=10)) as harness:
+            streams = raw.count("GET")
+            await harness.check_echo("web.echo", "found")
+            assert raw.count("tools/call") == 2
+            assert raw.count("GET") > streams
+
+
+async def test_an_answer_in_the_body_of_its_post() -> None:
+    """C8: it is the answer; an error of the call is no word about the session."""
+    async with raw_sse() as raw:
+
+        async def answer(seen: ReceivedRequest, reply: ReplyWriter) -> None:
+            if seen.message["params"]["name"] == "odd":
+                error = {"code": -32000, "message": "Session not found: browser 5"}
+                await reply.send(200, {"jsonrpc": "2.0", "id": seen.message["id"], "error": error})
+            else:
+                result = {"content": [{"type": "text", "text": "here"}]}
+                await reply.send(200, {"jsonrpc": "2.0", "id": seen.message["id"], "result": result})
+
+        raw.on["tools/call"] = answer
+        async with running_app(sse(raw, timeout=10)) as harness:
+            assert text_of(await harness.call("web.echo")) == "here"
+            with pytest.raises(RpcError, match="browser 5"):
+                await harness.call("web.odd")
+            assert raw.count("tools/call") == 2
+            assert "in place of an event" in " ".join(harness.upstream("web").faults.for_agents())
 
 
 @pytest.mark.parametrize("number", [307, 401, 403, 500, 503])

@@ -117,6 +117,32 @@ def test_a_file_that_is_none_of_ours(folder: Path, stop: Callable[..., tuple[int
     assert [path.name for path in folder.iterdir()] == ["other"]
 
 
+@pytest.mark.parametrize("broken", ["", "{", "[]", '{"pid": 1}', "a folder", "a pipe"])
+def test_a_file_of_a_running_process_that_cannot_be_read(
+    tmp_path: Path, folder: Path, stop: Callable[..., tuple[int, str]], broken: str
+) -> None:
+    """It runs as long as its lock is held: nothing of it is removed, it is named by its file, and `--all` ends it."""
+    with announced(os.environ, tmp_path / "a.json", "") as asked:
+        (facts,) = folder.glob("*.json")
+        facts.unlink()
+        if broken == "a folder":
+            facts.mkdir()
+        elif broken == "a pipe":
+            os.mkfifo(facts)
+        else:
+            facts.write_text(broken)
+        code, said = stop("--config", str(tmp_path / "a.json"))
+        assert (code, str(facts) in said, "--all" in said) == (_NONE, True, True)
+        assert stop("--pid", str(os.getpid()))[0] == _NONE
+        assert facts.with_suffix(".lock").exists()
+        assert not asked()
+        code, said = stop("--all", "--timeout", "10ms")
+        assert (code, asked(), "still runs" in said) == (1, True, True)
+        assert facts.exists()
+        if facts.is_dir():
+            facts.rmdir()
+
+
 def test_of_several_one_has_to_be_named(tmp_path: Path, stop: Callable[..., tuple[int, str]]) -> None:
     """Two that serve one configuration, and one that serves another: each is asked only if it is meant."""
     one, other = tmp_path / "one.json", tmp_path / "other.json"

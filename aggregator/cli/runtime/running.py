@@ -35,10 +35,13 @@ _LARGEST: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class RunningServe:
-    """A process that serves, or the supervisor of its workers. `config` is its configuration file; empty if none."""
+    """A process that serves, or the supervisor of its workers. `config` is its configuration file; empty if none.
+
+    pid: None, with an empty `config` and `address`, for a process that runs and whose file cannot be read.
+    """
 
     facts: Path
-    pid: int
+    pid: int | None
     config: str
     address: str
 
@@ -68,6 +71,8 @@ def running_folder(environ: Mapping[str, str]) -> Path:
 def find_running(folder: Path) -> list[RunningServe]:
     """Return the processes that serve, and remove the files of those that were killed.
 
+    The lock alone tells which were: a file that cannot be read says nothing about its process.
+
     Raises:
         OSError: the folder cannot be read.
     """
@@ -77,11 +82,11 @@ def find_running(folder: Path) -> list[RunningServe]:
             path = folder / name
             if path.suffix == _FACTS:
                 serve = _read(path)
-                if serve is None or not serve.runs():
-                    _remove(path)
-                else:
+                if serve.runs():
                     found.append(serve)
-    return sorted(found, key=lambda serve: (serve.address, serve.pid))
+                else:
+                    _remove(path)
+    return sorted(found, key=lambda serve: (serve.address, serve.pid or 0))
 
 
 @contextmanager
@@ -132,12 +137,12 @@ def _announce(folder: Path, config: Path | None, address: str) -> tuple[Path, in
     return path, lock
 
 
-def _read(path: Path) -> RunningServe | None:
+def _read(path: Path) -> RunningServe:
     try:
         facts = json.loads(read_ordinary(path, _LARGEST))
         return RunningServe(path, int(facts["pid"]), str(facts["config"]), str(facts["address"]))
     except (OSError, NotOrdinary, ValueError, KeyError, TypeError, RecursionError):
-        return None
+        return RunningServe(path, None, "", "")
 
 
 def _remove(facts: Path, but: str = "") -> None:

@@ -12,7 +12,7 @@ from aggregator.upstream.connection import AnswerTooDeep, Connection, InboundHan
 from aggregator.upstream.list_kinds import LIST_METHODS
 from aggregator.wire.codec import TooDeep
 from aggregator.wire.lines import WINDOW, answered_by
-from aggregator.wire.mending import MARK, is_bare_answer, is_unnamed_answer, mended
+from aggregator.wire.mending import MARK, NO_ID, is_bare_answer, is_unnamed_answer, mended
 from aggregator.wire.message import error_of
 from aggregator.wire.peer import Channel, Peer
 from aggregator.wire.pending_request import AnswerReceiver, PendingRequest, Send
@@ -141,7 +141,7 @@ class DuplexConnection(Connection):
             self._last_sent = request_id
 
     def _take_unnamed(self, message: Any, server: str) -> bool:
-        """Take an answer whose id is missing or null, which ends the one request under way that it must be for.
+        """Take an answer whose id is missing, null or empty, which ends the one request under way that it must be for.
 
         An error with the id null says that the server could not read the id of a request (JSON-RPC 2.0, section 5): it
         is the answer. The content of any other is not used, since it may belong to another request.
@@ -191,4 +191,4 @@ class DuplexConnection(Connection):
 
 def is_message(part: Any) -> bool:
     """Return True for JSON-RPC with a method or an id; a log line in JSON is none, though it may have either."""
-    return isinstance(part, dict) and part.get("jsonrpc") == "2.0" and ("method" in part or part.get("id") is not None)
+    return isinstance(part, dict) and part.get("jsonrpc") == "2.0" and ("method" in part or part.get("id") not in NO_ID)

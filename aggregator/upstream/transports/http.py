@@ -277,7 +277,7 @@ class HttpConnection(Connection):
                         return result
             except (OSError, NoTokenNow, LoginRequired) as error:
                 log.debug("%s: the stream could not be resumed: %s", self.server.id, describe(error))
-        raise PeerGone("the response stream ended without an answer")
+        raise PeerGone(answer.no_answer)
 
     def _take(self, data: bytes) -> None:
         """Take an event of the standing stream; one that cannot be read is passed over."""

@@ -17,23 +17,27 @@ _OF_THE_REQUEST: Final = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_E
 # The words of an error by which a server says, with any code and status, that it does not know the session: without
 # the id of the session that was meant. What may follow is what a client is to do about it.
 _SAYS_UNKNOWN: Final = re.compile(
-    r"(?:(?:bad|invalid) request |not found |error )?(?:the )?(?:"
+    r"(?:(?:bad|invalid) request |not found |(?:internal )?(?:server )?error )?(?:the )?(?:"
     r"(?:mcp )?session(?: with)?(?: id)? (?:(?:was|is|has been|has) )?(?:not found|unknown|expired|invalid|terminated"
     r"|closed|does not exist|no longer exists|not valid|required|missing|header (?:is )?required)"
     r"|(?:no|unknown|invalid|missing|expired|no valid|could not find|no such|(?:invalid|unknown) or expired"
     r"|expired or (?:invalid|unknown)) (?:the )?(?:mcp )?session(?: id)?(?: provided| found| header)?"
+    r"|no (?:transport|connection)(?: found)? for (?:the |this )?session ?(?:id)?"
     r"|(?:server |client |connection )?(?:is )?not (?:yet )?initiali[sz]ed"
+    r"|received request before initiali[sz]ation was complete"
     r")(?: .*(?:initiali[sz]|reconnect|provided|header|mcp).*)?"
 )
 _NO_WORD: Final = re.compile(r"[^a-z0-9]+")
 # Characters of a text that is looked through.
 _LONGEST: Final = 500
+# Statuses by which a server has nothing, or nothing any more, at an address: to a session of ours, that session.
+_NOTHING_THERE: Final = frozenset({404, 410})
 # Statuses that are about credentials.
 _CREDENTIALS: Final = frozenset({401, 403})
 
 
 def session_unknown(status: int, session: str | None, body: bytes, error: object) -> bool:
-    """Return True if a refusal says that the session is unknown: 404, 400 with some servers, or any in plain words."""
+    """Return True if a refusal says that the session is unknown: 404, 410, 400 with some, or any in plain words."""
     if status in _CREDENTIALS:
         return False
     if isinstance(error, dict):
@@ -44,7 +48,9 @@ def session_unknown(status: int, session: str | None, body: bytes, error: object
         return True
     if code_of(error) in _OF_THE_REQUEST:
         return False
-    return (status == 404 and session is not None) or (status == 400 and _NO_SESSION.search(body) is not None)
+    if status in _NOTHING_THERE:
+        return session is not None
+    return status == 400 and _NO_SESSION.search(body) is not None
 
 
 def says_unknown(error: object, session: str | None) -> bool:

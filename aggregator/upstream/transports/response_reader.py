@@ -16,7 +16,7 @@ from aggregator.upstream.transports.rate_limit import InboundRateLimit
 from aggregator.upstream.transports.web import not_mcp, read_bounded, read_slices
 from aggregator.wire.codec import TooDeep
 from aggregator.wire.lines import WINDOW, answered_by
-from aggregator.wire.mending import MARK
+from aggregator.wire.mending import MARK, NO_ID
 from aggregator.wire.message import error_of, is_answer, method_of
 from aggregator.wire.pending_request import OnProgress
 from aggregator.wire.sse import EventReader
@@ -64,6 +64,8 @@ class ResponseReader:
         self.last_event: str | None = None
         self.retry: int | None = None
         self._unread: str | None = None
+        # Why a response that is over held no answer.
+        self.no_answer = "the response stream ended without an answer"
         self._session: str | None = None
 
     async def read(
@@ -165,8 +167,9 @@ class ResponseReader:
         return []
 
     def _result(self, message: dict[str, Any]) -> dict[str, Any] | None:
-        if message.get("id") not in (self.id, str(self.id), None):
+        if message.get("id") not in (self.id, str(self.id), *NO_ID):
             log.debug("dropped an answer nobody waits for")
+            self.no_answer = "the answer has the id of another request"
             return None
         if isinstance(result := message.get("result"), dict):
             return result

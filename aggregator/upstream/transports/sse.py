@@ -18,12 +18,13 @@ from aggregator.upstream.connection import (
     DeferredRequest,
     InboundHandlers,
     JsonRpcRequest,
+    SessionExpired,
     too_many_values,
 )
 from aggregator.upstream.credentials import Credentials
 from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.upstream.transports.duplex import DuplexConnection, is_message
-from aggregator.upstream.transports.http_body import message_in, session_unknown
+from aggregator.upstream.transports.http_body import message_in, says_unknown, session_unknown
 from aggregator.upstream.transports.http_clients.port import HttpRequests
 from aggregator.upstream.transports.rate_limit import InboundRateLimit
 from aggregator.upstream.transports.web import (
@@ -202,28 +203,43 @@ class SseConnection(DuplexConnection):
 
     async def _post(self, data: bytes, request_id: int | None) -> None:
         self.note_sent(request_id)
-        unknown = False
+        unknown: str | None = None
+        error: Exception
         try:
             headers = {"content-type": "application/json"}
             url = self.endpoint.result()
             notice = request_id is None
             send = self._http.notice(url, headers, data) if notice else self._http.send("POST", url, headers, data)
             async with send as response:
-                if response.status < 300:
+                accepted = response.status < 300
+                if accepted and request_id is None:
+                    return
+                body = await read_bounded(response, self._server, only_json=accepted)
+                message = message_in(body, self._server)
+                if accepted and not says_unknown(message.get("error"), ""):
+                    self._take_body(message, request_id, len(body))
                     return
                 error = refusal(self._server, response)
-                body = await read_bounded(response, self._server)
-                unknown = session_unknown(response.status, "", body, message_in(body, self._server).get("error"))
+                if accepted or session_unknown(response.status, "", body, message.get("error")):
+                    unknown = f"it no longer knows our session (HTTP {response.status})"
         except UpstreamError as cause:
             # There is no token: nothing was sent, or it was refused.
             error = cause
         except OSError as cause:
             error = UpstreamUnavailable(self._server.id, f"{self._server.id} cannot be reached: {describe(cause)}.")
             self.end(error.message.rstrip("."))
-        if unknown:
-            self.end(f"it no longer knows our session (HTTP {error.details['status']})")
         if request_id is not None:
-            self.peer.fail(request_id, error)
+            # Before the end, which the others have to take for that of their calls: of this one nothing was run.
+            self.peer.fail(request_id, SessionExpired() if unknown is not None else error)
+        if unknown is not None:
+            self.end(unknown)
+
+    def _take_body(self, message: dict[str, Any], request_id: int | None, size: int) -> None:
+        """Take the answer to a request from the body of its POST, where some servers put it."""
+        ours = message.get("id") in (request_id, str(request_id))
+        if ours and is_answer(message) and message.get("jsonrpc") == "2.0":
+            self._on_fault("answers in place of an event")
+            self.peer.feed(message, size)
 
 
 @asynccontextmanager
