@@ -96,6 +96,11 @@ def _is_own_id(value: Any) -> bool:
     return _is_uri(value) and "#" not in value[:-1]
 
 
+def _is_old_id(value: Any) -> bool:
+    """Return True for an id before 2019-09: the URI of a resource, or a name for its place there."""
+    return _is_uri(value) and "#" not in value[1:-1]
+
+
 def is_anchor(value: Any) -> bool:
     return value.__class__ is str and _ANCHOR.fullmatch(value) is not None
 
@@ -167,11 +172,11 @@ class DialectRules(NamedTuple):
 
 
 _KEYWORDS_2019: Final = {**_KEYWORDS, "$recursiveAnchor": _is_flag, "$anchor": _is_old_anchor}
-_KEYWORDS_OLD: Final = {**_KEYWORDS, "$id": _is_uri}
+_KEYWORDS_OLD: Final = {**_KEYWORDS, "$id": _is_old_id}
 _KEYWORDS_04: Final = {
     **_KEYWORDS_OLD,
     **dict.fromkeys(FLAGS_OF, _is_flag),
-    "id": _is_uri,
+    "id": _is_old_id,
     "required": lambda value: is_texts(value) and bool(value),
 }
 LATEST: Final = DialectRules(

@@ -1,6 +1,6 @@
 """The references within the schema of a tool: each leads to a schema, and none goes round without end.
 
-Schemas with ids of their own inside are left alone: what `#` means depends on the place there.
+An id inside names a resource: what `#` means depends on the place there (2020-12 Core, 8.2).
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,6 +9,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from aggregator.catalog.schema_keywords import NAMED, ONE, SEVERAL, DialectRules, UnusableDefinition, is_sound
+from aggregator.domain.subschemas import joined_reference
 
 # Keywords that apply to the same place: a reference that leads round through them alone never ends.
 _IN_PLACE_ONE: Final = ("not", "if", "then", "else")
@@ -23,9 +24,11 @@ class References:
         self._root = schema
         self._dialect = dialect
         self._nodes: dict[int, dict[str, Any]] = {}
-        self._anchors: dict[str, Any] = {}
-        own_id = schema.get("$id")
-        self._own_id = own_id.removesuffix("#") if isinstance(own_id, str) else ""
+        # By the identity of a schema: the URI that its references count from.
+        self._bases: dict[int, str] = {}
+        self._resources: dict[str, dict[str, Any]] = {"": schema}
+        self._anchors: dict[tuple[str, str], Any] = {}
+        self._id = "id" if dialect.flags else "$id"
         self._keywords = ("$ref",) if dialect.dynamic is None else ("$ref", dialect.dynamic)
 
     def check(self) -> None:
@@ -34,60 +37,80 @@ class References:
         Raises:
             UnusableDefinition: one does.
         """
-        if not self._walk(self._root):
-            return
+        self._walk(self._root, "", marked=True)
         waiting = list(self._nodes.values())
         while waiting:
             known = len(self._nodes)
-            for target in [target for node in waiting for target in self._targets(node)]:
+            for target, base in [found for node in waiting for found in self._targets(node)]:
                 # A place that no keyword expects a schema at has not been mended.
                 if target.__class__ is dict and id(target) not in self._nodes:
                     if not is_sound(target, self._dialect):
                         raise UnusableDefinition("a reference leads to a place that has no sound schema")
-                    if not self._walk(target):
-                        return
+                    self._walk(target, base, marked=False)
             waiting = list(self._nodes.values())[known:]
         self._check_ends()
 
-    def _walk(self, start: dict[str, Any]) -> bool:
-        """Note all schemas from a place on, and the anchors; return False if one has an id of its own."""
-        stack: list[Any] = [start]
+    def _walk(self, start: dict[str, Any], base: str, *, marked: bool) -> None:
+        """Note all schemas from a place on. base: the URI that holds there.
+
+        marked: a keyword expects a schema there. Only then its ids and anchors can be referred to.
+        """
+        stack: list[tuple[Any, str]] = [(start, base)]
         while stack:
-            node = stack.pop()
+            node, base = stack.pop()
             if node.__class__ is list:
-                stack.extend(node)
+                stack.extend((part, base) for part in node)
                 continue
             if node.__class__ is not dict or id(node) in self._nodes:
                 continue
-            if node is not self._root and _is_schema_id(node):
-                return False
             self._nodes[id(node)] = node
+            self._bases[id(node)] = base = self._base(node, base, marked)
             for keyword, value in node.items():
                 if keyword in ("$anchor", "$dynamicAnchor"):
-                    self._anchors[value] = node
+                    if marked:
+                        self._anchors[base, value] = node
+                elif keyword == "$defs" and self._dialect.alone:
+                    continue
                 elif (keyword in NAMED or keyword == "dependencies") and value.__class__ is dict:
-                    stack.extend(value.values())
+                    stack.extend((part, base) for part in value.values())
                 elif keyword in SEVERAL or keyword in ONE:
-                    stack.append(value)
-        return True
+                    stack.append((value, base))
 
-    def _targets(self, node: Mapping[str, Any]) -> Iterator[Any]:
-        """Yield the targets of a schema's references into the whole. Raises UnusableDefinition for one without any."""
+    def _base(self, node: dict[str, Any], base: str, marked: bool) -> str:
+        """Note the id of a schema if it is marked, and return the URI that its references count from."""
+        own = node.get(self._id)
+        if not isinstance(own, str) or (self._dialect.alone and "$ref" in node):
+            return base
+        uri, fragment = _joined(base, own)
+        anchor = self._dialect.alone and own.startswith("#")
+        if marked and anchor:
+            self._anchors[base, fragment] = node
+        elif marked:
+            self._resources.setdefault(uri, node)
+        return base if anchor else uri
+
+    def _targets(self, node: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
+        """Yield the targets of a schema's references, each with the URI that holds there.
+
+        Raises:
+            UnusableDefinition: a reference has none.
+        """
         for keyword in self._keywords:
             reference = node.get(keyword)
             if isinstance(reference, str):
-                target = self._target(reference.removeprefix(self._own_id) if self._own_id else reference)
+                target, base = self._target(self._bases[id(node)], reference)
                 if not isinstance(target, dict | bool):
                     raise UnusableDefinition(f"the reference {reference!r:.120} leads to no schema")
-                yield target
+                yield target, base
 
-    def _target(self, reference: str) -> Any:
-        if reference[:1] not in ("#", ""):
+    def _target(self, base: str, reference: str) -> tuple[Any, str]:
+        uri, fragment = _joined(base, reference)
+        node: Any = self._resources.get(uri)
+        if node is None:
             raise UnusableDefinition(f"it refers to {reference!r:.120} outside itself, which is never fetched")
-        pointer = unquote(reference[1:])
+        pointer = unquote(fragment)
         if pointer and not pointer.startswith("/"):
-            return self._anchors.get(pointer)
-        node: Any = self._root
+            return self._anchors.get((uri, pointer)), uri
         for part in pointer.split("/")[1:]:
             name = part.replace("~1", "/").replace("~0", "~")
             if isinstance(node, dict) and name in node:
@@ -95,8 +118,9 @@ class References:
             elif isinstance(node, list) and name.isdecimal() and int(name) < len(node):
                 node = node[int(name)]
             else:
-                return None
-        return node
+                return None, uri
+            uri = self._bases.get(id(node), uri)
+        return node, uri
 
     def _check_ends(self) -> None:
         """Raise UnusableDefinition if a schema applies itself to the same value."""
@@ -117,7 +141,7 @@ class References:
 
     def _in_place(self, node: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the schemas that apply to the value that a schema applies to."""
-        parts: list[Any] = list(self._targets(node))
+        parts: list[Any] = [target for target, _ in self._targets(node)]
         if not parts or not self._dialect.alone:
             parts += (node.get(keyword) for keyword in _IN_PLACE_ONE)
             parts += chain.from_iterable(node.get(keyword) or () for keyword in _IN_PLACE_LIST)
@@ -125,5 +149,8 @@ class References:
         return [part for part in parts if isinstance(part, dict)]
 
 
-def _is_schema_id(node: Mapping[str, Any]) -> bool:
-    return isinstance(node.get("$id"), str) or isinstance(node.get("id"), str)
+def _joined(base: str, reference: str) -> tuple[str, str]:
+    try:
+        return joined_reference(base, reference)
+    except ValueError:
+        raise UnusableDefinition(f"{reference!r:.120} is no reference") from None

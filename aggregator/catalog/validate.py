@@ -3,7 +3,6 @@
 Law: a definition is passed on as it came wherever hosts can live with it, but for invisible characters.
 """
 
-import re
 from collections import Counter
 from collections.abc import Collection, Mapping
 from copy import deepcopy
@@ -35,8 +34,7 @@ _AS_OBJECTS: Final[Mapping[bool, Mapping[str, Any]]] = {True: {}, False: {"not":
 # Characters of a description that identify siblings, and how many siblings a record holds.
 _BEGINNING: Final = 24
 _SIBLINGS: Final = 12
-# References that do not begin with "#".
-_REFERENCE: Final = re.compile(rb'"\$(?:dynamicRef|ref)":(?!"#)')
+_REFERRING: Final = (b'"$ref"', b'"$dynamicRef"', b'"$recursiveRef"')
 
 
 class InvalidDefinition(ValueError):
@@ -198,11 +196,10 @@ def _repaired(
             raise InvalidDefinition(f"its inputSchema is of type {schema['type']!r:.80}, not 'object'")
         notes.append(f"its inputSchema was of type {schema['type']!r:.80}, which is 'object' now")
         schema = {**schema, "type": "object"}
-    refers = text is None or b'"$ref"' in text or b'"$dynamicRef"' in text
-    leaves = text is None or (refers and _REFERENCE.search(text) is not None)
+    refers = text is None or any(keyword in text for keyword in _REFERRING)
     large = _may_be_large(text)
     _check_size(schema, "inputSchema", deep=deep, large=large)
-    schema = _sound_schema(schema, "inputSchema", notes, refers=refers, leaves=leaves)
+    schema = _sound_schema(schema, "inputSchema", notes, refers=refers)
     headers: dict[Path, ParamHeader] = {}
     try:
         if text is None or b'"x-mcp-header"' in text:
@@ -220,7 +217,7 @@ def _repaired(
             if not isinstance(output, dict):
                 raise InvalidDefinition("its outputSchema is not an object")
             _check_size(output, "outputSchema", deep=deep, large=large)
-            sound = _sound_schema(output, "outputSchema", notes, refers=refers, leaves=leaves)
+            sound = _sound_schema(output, "outputSchema", notes, refers=refers)
             mended = mended if sound is output else {**mended, "outputSchema": sound}
         except InvalidDefinition as problem:
             mended = {key: value for key, value in mended.items() if key != "outputSchema"}
@@ -250,16 +247,14 @@ def _check_size(schema: dict[str, Any], what: str, *, deep: bool, large: bool) -
         raise InvalidDefinition(f"no value can be checked against its {what}: {fault}")
 
 
-def _sound_schema(schema: dict[str, Any], what: str, notes: list[str], *, refers: bool, leaves: bool) -> dict[str, Any]:
+def _sound_schema(schema: dict[str, Any], what: str, notes: list[str], *, refers: bool) -> dict[str, Any]:
     """Return the schema without faults; each repair is appended to `notes`.
 
-    `refers` and `leaves`: the schema may have references, or references to other schemas.
+    refers: the schema may have references.
     """
     dialect = dialect_of(schema.get("$schema"))
     if dialect is None:
         raise InvalidDefinition(f"the $schema of its {what}, {schema['$schema']!r:.120}, is not supported")
-    if leaves:
-        _check_references(schema, what)
     try:
         mended, done = repaired(schema, dialect, refers=refers)
     except UnusableDefinition as problem:
@@ -278,16 +273,6 @@ def _with_objects(schema: dict[str, Any], what: str, notes: list[str]) -> dict[s
     notes.append(f"properties of its {what} that are true or false have an object that says the same")
     meant = {name: _AS_OBJECTS[value] if isinstance(value, bool) else value for name, value in named.items()}
     return {**schema, "properties": meant}
-
-
-def _check_references(schema: Mapping[str, Any], what: str) -> None:
-    nodes = [node for _, node in positions(schema)]
-    own_ids = {node["$id"] for node in nodes if isinstance(node.get("$id"), str)}
-    for node in nodes:
-        for keyword in ("$ref", "$dynamicRef"):
-            target = node.get(keyword)
-            if isinstance(target, str) and not target.startswith("#") and target.partition("#")[0] not in own_ids:
-                raise InvalidDefinition(f"its {what} refers to {target!r:.120} outside itself, which is never fetched")
 
 
 def _without_headers(schema: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
-from urllib.parse import unquote
+from urllib.parse import unquote, urldefrag, urljoin
 
 Schema = Mapping[str, Any] | bool
 
@@ -47,6 +47,18 @@ def subschemas(schema: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...
     for keyword in _MAP:
         if isinstance(schema.get(keyword), dict):
             yield from (((keyword, name), part) for name, part in schema[keyword].items() if is_schema(part))
+
+
+def joined_reference(base: str, reference: str) -> tuple[str, str]:
+    """Return the URI of the resource that a reference leads to from a base, and the fragment.
+
+    Raises:
+        ValueError: the reference is none.
+    """
+    if not reference or reference.startswith("#"):
+        return base, reference[1:]
+    uri, fragment = urldefrag(urljoin(base, reference))
+    return uri, fragment
 
 
 def size_fault(schema: Mapping[str, Any]) -> str | None:

@@ -83,6 +83,48 @@ async def test_an_unknown_value_is_refused_with_words(harness: ServerHarness, pa
     assert "`names=canonical`" in answer.text
 
 
+@pytest.mark.parametrize("path", ["/mcp", "/sse"])
+@pytest.mark.parametrize(
+    ("query", "meant"),
+    [
+        ("schemas=openai", "schema"),
+        ("Schema=openai", "schema"),
+        ("schema%5B%5D=gemini", "schema"),
+        ("shema=portable", "schema"),
+        ("schemas=", "schema"),
+        ("schema=openai&schemas=openai", "schema"),
+        ("name=compatible", "names"),
+        ("NAMES=compatible", "names"),
+        ("name=dotless", "names"),
+        ("a=b&nmaes=compatible", "names"),
+    ],
+)
+async def test_a_misspelt_member_is_refused_with_words(
+    harness: ServerHarness, path: str, query: str, meant: str
+) -> None:
+    """It was ignored: the host got names or schemas that it had not asked for, without a word."""
+    async with httpx2.AsyncClient(base_url=harness.url) as client:
+        if path == "/sse":
+            answer = await client.get(f"{path}?{query}", headers={"accept": "text/event-stream"})
+        else:
+            answer = await client.post(f"{path}?{query}", json=modern("tools/list"), headers=ACCEPT)
+    assert answer.status_code == 400
+    assert f"`{meant}` is meant" in answer.text
+    assert f"`{meant}=" in answer.text
+
+
+@pytest.mark.parametrize(
+    "query", ["key=openai", "tenant=names", "scheme=https", "game=1", "model=openai", "n%61mespace=compatible", "a"]
+)
+async def test_a_foreign_member_is_ignored(harness: ServerHarness, query: str) -> None:
+    """Keys, traces and the like of a proxy or a host are none of ours."""
+    call = modern("tools/list")
+    async with httpx2.AsyncClient(base_url=harness.url) as client:
+        answer = await client.post(f"/mcp?{query}", json=call, headers={**ACCEPT, **headers_of(call)})
+    assert answer.status_code == 200, answer.text
+    assert "local_modern.echo" in answer.text
+
+
 async def test_one_connection_may_use_both_addresses(harness: ServerHarness) -> None:
     """4 of issue 32: what a connection remembers of a repeated call is remembered with the whole address."""
     call = modern("tools/call", name="local_modern.ecko", arguments={})

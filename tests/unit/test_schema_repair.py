@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from aggregator.catalog.schema_keywords import DialectRules, UnusableDefinition, dialect_of
 from aggregator.catalog.schema_repair import repaired
 from aggregator.schemas.check import compile_check
+from aggregator.schemas.fault import UnusableSchema
 
 Schema = dict[str, Any]
 
@@ -214,6 +215,15 @@ KEYWORDS = (
 )
 ODD: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 3, 1.5, 10**30, "", "x", "#", "#here", "#/x", "#/properties/x", "int", "(", "a b"),
+    *(
+        "https://x.example/r",
+        "https://x.example/a",
+        "a",
+        "a#here",
+        "https://x.example/r#/$defs/b",
+        "http://[",
+        "#/$defs/b",
+    ),
     *("5", "true", [], ["a"], ["a", "a"], [3], [None], [True], [[]], [{}], [{"type": "int"}], {}, {"a": 3}),
     *({"a": "x"}, {"a": ["b"]}, {"a": []}, {"a": {"type": "int"}}, {"a": None}, {"a": True}, {"(": {}}),
     *({"type": "file"}, {"$ref": "#/x"}, {"$ref": "#/properties/x"}),
@@ -224,6 +234,11 @@ PLACES: tuple[Callable[[Any], Schema], ...] = (
     lambda odd: holding({"anyOf": [{"type": "array", "items": odd}]}),
     lambda odd: {**holding({"$ref": "#/definitions/a"}), "definitions": {"a": odd}},
     lambda odd: {**holding({"$ref": "#/components/a"}), "components": {"a": odd}},
+    lambda odd: {**holding({"$id": "https://x.example/a", "items": odd}), "$defs": {"b": {"type": "integer"}}},
+    lambda odd: {**holding({"$ref": "a"}), "$id": "https://x.example/r", "$defs": {"a": {"$id": "a"}, "b": odd}},
+    lambda odd: {**holding({"$ref": "a"}), "$id": "https://x.example/r", "definitions": {"a": {"$id": "a"}, "b": odd}},
+    lambda odd: {**holding({"$ref": "a"}), "$id": "https://x.example/r", "definitions": {"a": {"id": "a", **odd}}},
+    lambda odd: {**holding({"$ref": "#/x-own"}), "x-own": {"$id": "https://x.example/a", "items": odd}},
 )
 
 
@@ -243,6 +258,51 @@ def test_a_tool_that_is_listed_can_be_called(keyword: str, dialect: str | None) 
             if found not in compiled:
                 compile_check(found)
                 compiled.append(found)
+
+
+WITHIN: Schema = {"$id": "https://x.example/a", "$defs": {"b": {"$anchor": "here", "type": "integer"}}}
+AROUND: Schema = {"type": "object", "$defs": {"b": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    ("inner", "root", "usable"),
+    [
+        ({"items": {"$ref": "#/$defs/b"}}, {}, True),
+        ({"items": {"$ref": "#here"}}, {}, True),
+        ({"items": {"$ref": "a#here"}}, {}, True),
+        ({"items": {"$ref": "#/$defs/gone"}}, {}, False),
+        ({"items": {"$ref": "#/properties/x"}}, {}, False),
+        ({}, {"$ref": "https://x.example/a#here"}, True),
+        ({}, {"$ref": "#/properties/x/$defs/b"}, True),
+        ({}, {"$ref": "#here"}, False),
+        ({}, {"$ref": "a"}, False),
+        ({}, {"$id": "https://x.example/r", "$ref": "a#/$defs/b"}, True),
+        ({}, {"$id": "https://x.example/r", "$ref": "/a"}, True),
+        ({"$ref": "#"}, {}, False),
+        ({"items": {"$ref": "#"}}, {}, True),
+        ({}, {"allOf": [{"$ref": "https://x.example/b"}]}, False),
+    ],
+)
+def test_an_id_inside_names_a_resource(inner: Schema, root: Schema, usable: bool) -> None:
+    """C5, E9: `#` means the schema with the nearest id; a tool is listed if, and only if, it can be called."""
+    schema = {**AROUND, "properties": {"x": {**WITHIN, **inner}}, **root}
+    if usable:
+        assert repaired(schema) == (schema, [])
+        compile_check(schema)
+    else:
+        with pytest.raises(UnusableDefinition):
+            repaired(schema)
+        with pytest.raises(UnusableSchema):
+            compile_check(schema)
+
+
+def test_ids_of_draft_04() -> None:
+    """C5: `id`, and one that begins with `#` is an anchor."""
+    schema = {"id": "http://x.example/r", "definitions": {"a": {"id": "a.json"}, "b": {"id": "#b"}}}
+    for reference in ("a.json", "http://x.example/a.json", "#b", "r#b"):
+        repaired({**schema, "properties": {"x": {"$ref": reference}}}, DRAFT_04)
+    with pytest.raises(UnusableDefinition, match="outside itself"):
+        repaired({**schema, "properties": {"x": {"$ref": "b.json"}}}, DRAFT_04)
 
 
 NAMES = st.sampled_from(

@@ -2,11 +2,12 @@
 
 Rule 1: the path form becomes the query form before anything else reads the path, so that the agent of a path and the
 protected resource are those of the plain address.
-Rule 2: a value that is not known is refused, since a host would otherwise get what it did not ask for. Other members
-of a query are none of ours.
+Rule 2: a value that is not known is refused, since a host would otherwise get what it did not ask for, and so is a
+member that is one of ours written wrongly. Other members of a query are none of ours.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Final, TypeVar, get_args
 from urllib.parse import parse_qs, urlencode
 
@@ -20,6 +21,12 @@ T = TypeVar("T", bound=str)
 
 NAMES: Final = "names"
 SCHEMA: Final = "schema"
+_VALUES: Final[Mapping[str, Sequence[str]]] = {NAMES: get_args(Style), SCHEMA: get_args(Schemas)}
+# Members that are none of ours which are looked at, and characters of the name of one.
+_LOOKED_AT: Final = 20
+_LONGEST: Final = 20
+# How like ours a name is that is meant as ours, from 0 to 1.
+_ALIKE: Final = 0.75
 # The query, and the end of a path, of the address for hosts whose model APIs take no dots in names.
 COMPATIBLE_QUERY: Final = f"?{NAMES}=compatible"
 COMPATIBLE_PATH: Final = "/compatible"
@@ -62,7 +69,30 @@ def wishes_of(scope: Scope) -> AddressWishes:
     if not query:
         return NO_WISHES
     given = parse_qs(query.decode("latin-1"), keep_blank_values=True)
+    if given.keys() - _VALUES.keys():
+        _refuse_misspelt(given)
     return AddressWishes(_wish(given, NAMES, get_args(Style)), _wish(given, SCHEMA, get_args(Schemas)))
+
+
+def _refuse_misspelt(query: Mapping[str, Sequence[str]]) -> None:
+    """Raise WrongAddress for a member that is meant as one of ours: by its name, or by a name like it and its value."""
+    for field, given in islice(query.items(), _LOOKED_AT):
+        if field in _VALUES:
+            continue
+        letters = "".join(filter(str.isalpha, field[:_LONGEST].casefold()))
+        meant = next((ours for ours in _VALUES if letters in (ours, f"{ours}s", ours.rstrip("s"))), None)
+        if meant is None and _value_of_ours(given):
+            from difflib import get_close_matches  # needed for wrong addresses only, and slow to import
+
+            meant = next(iter(get_close_matches(letters, _VALUES, 1, _ALIKE)), None)
+        if meant is not None:
+            values = ", ".join(f"`{meant}={value}`" for value in _VALUES[meant])
+            said = f"{field!r:.40} is not known: `{meant}` is meant. Write one of {values}, or leave it out."
+            raise WrongAddress(f"In the query of this address, {said}")
+
+
+def _value_of_ours(given: Sequence[str]) -> bool:
+    return any(given[0].strip().casefold() in values for values in _VALUES.values())
 
 
 def _wish(query: Mapping[str, Sequence[str]], field: str, known: Sequence[T]) -> T | None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import unquote, urldefrag, urljoin
+from urllib.parse import unquote
 
 from aggregator.domain.schema_walk import SCHEMA_DEPTH
 from aggregator.domain.subschemas import (
@@ -12,6 +12,7 @@ from aggregator.domain.subschemas import (
     VALUES_LIMIT,
     Schema,
     is_schema,
+    joined_reference,
     subschemas,
 )
 from aggregator.schemas.fault import UnusableSchema, step
@@ -213,10 +214,7 @@ def _is_reference(keyword: str, dialect: Dialect) -> bool:
 
 def _joined(base: str, reference: str) -> tuple[str, str]:
     """Return the document a reference leads to, and the fragment."""
-    if not reference or reference.startswith("#"):
-        return base, reference[1:]
     try:
-        uri, fragment = urldefrag(urljoin(base, reference))
+        return joined_reference(base, reference)
     except ValueError:
         raise UnusableSchema(f"{reference!r:.120} is no reference") from None
-    return uri, fragment
