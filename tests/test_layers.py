@@ -66,6 +66,7 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.config.files.jsonfile", "aggregator.editing.json_scan"): "2 ms; only where a file has comments",
     ("aggregator.config.files.report", "difflib"): "only when something is wrong: every start would pay for it",
     ("aggregator.schemas.wording", "difflib"): "for faults only",
+    ("aggregator.frontends.web.address_wishes", "difflib"): "for wrong addresses only",
     ("aggregator.editing.open_document", "aggregator.editing.toml_document"): "tomlkit, 20 ms; only for TOML",
     ("aggregator.frontends.v1.routes", "aggregator.frontends.v1.list_tools"): "45 ms; in a thread",
     ("aggregator.frontends.console.entry", "aggregator.frontends.console.console"): "templates; in a thread",

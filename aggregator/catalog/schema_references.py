@@ -122,6 +122,15 @@ class References:
             uri = self._bases.get(id(node), uri)
         return node, uri
 
+    def _dynamic_targets(self, target: Any) -> list[dict[str, Any]]:
+        """Return the schemas that a dynamic reference to this one may lead to, by the way that a check has come."""
+        name = target.get("$dynamicAnchor") if isinstance(target, dict) else None
+        if name is not None:
+            return [node for node in self._nodes.values() if node.get("$dynamicAnchor") == name]
+        if isinstance(target, dict) and target.get("$recursiveAnchor") is True:
+            return list(self._resources.values())
+        return []
+
     def _check_ends(self) -> None:
         """Raise UnusableDefinition if a schema applies itself to the same value."""
         left: dict[int, bool] = {}
@@ -142,6 +151,8 @@ class References:
     def _in_place(self, node: dict[str, Any]) -> list[dict[str, Any]]:
         """Return the schemas that apply to the value that a schema applies to."""
         parts: list[Any] = [target for target, _ in self._targets(node)]
+        if self._dialect.dynamic in node:
+            parts += [other for target in parts for other in self._dynamic_targets(target)]
         if not parts or not self._dialect.alone:
             parts += (node.get(keyword) for keyword in _IN_PLACE_ONE)
             parts += chain.from_iterable(node.get(keyword) or () for keyword in _IN_PLACE_LIST)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aggregator.catalog.schema_references import References
 from aggregator.identity.throttle import Throttle
 from tests.access.conftest import MakeConfig
 from tests.access.gateway_harness import LEGACY, MODERN, GatewayHarness, error_data, tool
@@ -270,8 +271,11 @@ async def test_a_slow_neighbour_holds_nobody_up(config: MakeConfig) -> None:
     await asyncio.gather(*hanging)
 
 
-async def test_a_schema_that_cannot_be_checked_lets_nothing_through(config: MakeConfig) -> None:
-    """D6: what nobody can check is not sent, whatever the arguments."""
+async def test_a_schema_that_cannot_be_checked_lets_nothing_through(
+    config: MakeConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D6: what nobody can check is not sent, whatever the arguments; also if the list did not see the fault."""
+    monkeypatch.setattr(References, "check", lambda _: None)
     nowhere = {"$id": "https://a.example/x", "$ref": "#/no"}
     odd = {"name": "odd", "inputSchema": {"type": "object", "properties": {"x": nowhere}}}
     harness = GatewayHarness(config("shop"), {"shop": [odd]}, {"agents": {"one": {"allow": ["shop.*"]}}})

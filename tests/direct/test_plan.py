@@ -6,6 +6,7 @@ from typing import Final
 
 import pytest
 
+from aggregator.catalog.schema_references import References
 from aggregator.domain.principal import Principal, TokenFacts
 from aggregator.gateway.calls.plan import NeedsTask, PreparedCall
 from aggregator.gateway.hooks import CallHooks
@@ -16,8 +17,7 @@ from tests.features.weekdays import Weekdays
 from tests.peers.toolbox import Json
 
 LOCAL: Final = Principal("local")
-# It refers to itself without end: no check can be made with it.
-# References behind an id of its own inside are not followed before a call.
+# No check can be made with it.
 BROKEN: Final[Json] = {
     "name": "broken",
     "inputSchema": {"type": "object", "properties": {"x": {"$id": "https://a.example/x", "$ref": "#/no"}}},
@@ -48,6 +48,8 @@ def plan_of(it: DirectHarness, name: str, principal: Principal = LOCAL) -> Prepa
 
 
 async def test_every_reason_keeps_a_call_in_its_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The list leaves such a tool out; a fault that it does not see is found by the check.
+    monkeypatch.setattr(References, "check", lambda _: None)
     async with direct_harness(tmp_path, monkeypatch, SERVERS, policies=tmp_path / "policies") as it:
         rules(
             it,

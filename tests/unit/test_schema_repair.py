@@ -296,6 +296,28 @@ def test_an_id_inside_names_a_resource(inner: Schema, root: Schema, usable: bool
             compile_check(schema)
 
 
+@pytest.mark.parametrize(
+    ("named", "reference", "dialect"),
+    [
+        (
+            {"$dynamicAnchor": "n"},
+            {"$dynamicRef": "https://x.example/a#n"},
+            "https://json-schema.org/draft/2020-12/schema",
+        ),
+        ({"$recursiveAnchor": True}, {"$recursiveRef": "#"}, "https://json-schema.org/draft/2019-09/schema"),
+    ],
+)
+def test_a_round_that_dynamic_references_alone_close(named: Schema, reference: Schema, dialect: str) -> None:
+    """C5: one of the schemas that such a reference may lead to leads back."""
+    one = {"$id": "https://x.example/a", **named}
+    other = {"$id": "https://x.example/b", **named, "allOf": [reference]}
+    schema = {"$schema": dialect, "type": "object", "properties": {"a": one, "b": other}}
+    with pytest.raises(UnusableDefinition, match="without end"):
+        repaired(schema, known_dialect(dialect))
+    with pytest.raises(UnusableSchema, match="without end"):
+        compile_check(schema)
+
+
 def test_ids_of_draft_04() -> None:
     """C5: `id`, and one that begins with `#` is an anchor."""
     schema = {"id": "http://x.example/r", "definitions": {"a": {"id": "a.json"}, "b": {"id": "#b"}}}
