@@ -83,7 +83,8 @@ LONG: Final = frozenset(
 )
 
 # Files and folders of the lane `windows`: the commands, the HTTP frontend, the configuration and its expansion, entries
-# of hosts, the installation into Claude Desktop, the journeys of both frontends, and servers that end.
+# of hosts, the installation into Claude Desktop, the meta tools, large results, the journeys of both frontends, and
+# servers that end.
 WINDOWS: Final = frozenset(
     {
         "config/test_expand.py",
@@ -106,9 +107,12 @@ WINDOWS: Final = frozenset(
         "hosts/test_messy_people.py",
         "hosts/test_more_hosts.py",
         "hosts/test_percent.py",
+        "direct/test_while_running.py",
         "install/test_claude_desktop.py",
         "install/test_code_pages.py",
         "install/test_environment.py",
+        "meta/",
+        "results/",
         "storage/test_locate.py",
         "windows/",
     }

@@ -158,7 +158,11 @@ class BundleArchive:
         if info.file_size > _LINK_TARGET:
             raise PackageError(f"{self.origin} has the link {info.filename!r:.120} in it, whose target is too long.")
         written = b"".join(self._pieces(archive, info)).decode("utf-8", "replace")
-        if sys.platform == "win32" or not _stays_inside(info.filename, written):
+        if sys.platform == "win32":
+            raise PackageError(
+                f"{self.origin} has the link {info.filename!r:.120} in it, which Windows lets few users make."
+            )
+        if not _stays_inside(info.filename, written):
             raise PackageError(f"{self.origin} has the link {info.filename!r:.120} in it that leads out of it.")
         return written
 

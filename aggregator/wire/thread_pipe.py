@@ -55,14 +55,14 @@ class ThreadPipe(asyncio.WriteTransport):
         self._on_lost(None)
 
     def _run(self) -> None:
-        error: OSError | None = None
+        error: Exception | None = None
         with suppress(RuntimeError):  # the loop has ended
             while (data := self._queue.get()) is not None and not self._lost:
                 rest = memoryview(data)
                 try:
                     while rest:
                         rest = rest[self._file.write(rest) or 0 :]
-                except OSError as problem:
+                except (OSError, ValueError) as problem:  # ValueError: the file was closed
                     error = problem
                     break
                 self._loop.call_soon_threadsafe(self._on_written, len(data))

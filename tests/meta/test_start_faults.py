@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pytest
 
@@ -13,14 +13,24 @@ from aggregator.config.server_config import ServerConfig
 from aggregator.domain.connection_causes import CAUSES
 from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.views.first_steps import first_steps, own_program
-from aggregator.gateway.views.instructions import MOST_TOKENS, MOST_TOKENS_SHORT, instructions
+from aggregator.gateway.views.instructions import MOST_TOKENS, MOST_TOKENS_SHORT, instructions, instructions_about
 from aggregator.gateway.views.start_faults import fault_sentence, missing_programs, start_fault
-from aggregator.upstream.lifecycle.states import StateAndReason
+from aggregator.upstream.lifecycle.states import State, StateAndReason
+from tests import ON_WINDOWS
 from tests.end_to_end.programs import converse
 from tests.meta.conftest import OpenHarness
 from tests.peers.toolbox import Json
 
 CANARY: Final = "canary-0123456789-abcdef"
+
+
+class KnownToAgent(NamedTuple):
+    """A server that has told nothing of itself."""
+
+    config: ServerConfig
+    state: State
+    instructions: str = ""
+    start_fault: str = ""
 
 
 def server(name: str, command: str = "none", **fields: Any) -> ServerConfig:
@@ -154,6 +164,13 @@ async def test_the_first_answer_over_stdio_says_what_does_not_start(tmp_path: Pa
     assert "dies does not start here: its program ended with exit code 3; run `aggregator doctor`" in text
 
 
+@pytest.mark.parametrize(("state", "told"), [("starting", True), ("ready", False), ("stopped", False)])
+def test_a_host_that_asks_before_its_servers_were_tried_is_told_too(state: State, told: bool) -> None:
+    """On Windows no request is read before the servers begin to start."""
+    seen = [KnownToAgent(server("time", "not-on-any-path"), state)]
+    assert ("time does not start here: `not-on-any-path`" in instructions_about(seen, short=False)) is told
+
+
 async def test_without_any_server_a_host_is_told_the_first_steps(tmp_path: Path) -> None:
     """The commands can be copied: the program by its path, if no PATH has it."""
     first, listed, seen = await _first_session(tmp_path, {})
@@ -168,9 +185,10 @@ def test_the_program_is_named_as_a_terminal_finds_it(tmp_path: Path, monkeypatch
     folder.mkdir()
     monkeypatch.setattr("sys.executable", str(folder / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert own_program() == f"'{folder / 'python'}' -m aggregator"
+    mark = '"' if ON_WINDOWS else "'"
+    assert own_program() == f"{mark}{folder / 'python'}{mark} -m aggregator"
     (folder / "aggregator").write_text("")
-    assert own_program() == f"'{folder / 'aggregator'}'"
+    assert own_program() == f"{mark}{folder / 'aggregator'}{mark}"
     on_path = tmp_path / "aggregator"
     on_path.write_text("")
     on_path.chmod(0o755)

@@ -352,6 +352,7 @@ async def test_init_takes_the_configuration_of_a_running_aggregator(
 ) -> None:
     """Proves: C7. It goes on with all it had."""
     harness.write_config({"box": server()})
+    monkeypatch.setenv("HOME", str(harness.folder))
     _no_configuration(harness.folder, monkeypatch)
     async with harness.serving() as served, over_http(served.url, VERSIONS[-1]) as host:
         monkeypatch.setattr(policy, "address", lambda http: served.url)

@@ -301,10 +301,18 @@ def _running(missing: ConfigMissing) -> Path:
     file = told.get("file") if isinstance(told, dict) else None
     if not isinstance(file, str) or not os.path.isabs(file):
         raise missing
-    if sys.platform != "win32" and (not os.path.exists(file) or os.stat(file).st_uid != os.geteuid()):
+    if not _is_own(file):
         raise ConfigMissing(f"{missing} The aggregator at {base} has {file!r}, which is not a file of yours.")
     say(f"aggregator: configuration: {file} (of the aggregator that runs at {base})", file=sys.stderr)
     return Path(file)
+
+
+def _is_own(file: str) -> bool:
+    """Return whether a file belongs to this user: on Windows, where no number says so, one in their home folder."""
+    if sys.platform == "win32":
+        home = os.path.realpath(os.path.expanduser("~"))
+        return os.path.exists(file) and Path(os.path.realpath(file)).is_relative_to(home)
+    return os.path.exists(file) and os.stat(file).st_uid == os.geteuid()
 
 
 def _report(setup: PolicySetup, rulebook: Rulebook | None, problems: list[Problem]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from aggregator.config.server_config import ServerConfig
 from aggregator.config.settings import Expose
 from aggregator.gateway.views.first_steps import first_steps
 from aggregator.gateway.views.start_faults import fault_sentence, missing_programs
+from aggregator.upstream.lifecycle.states import State
 
 # Tokens of the whole text, as `domain.text.tokens` estimates them, which every session of a model pays. With a short
 # list `list_servers` has the rest; names cost an eighth more in cl100k than estimated, so that 130 are at most 150.
@@ -57,6 +58,8 @@ class KnownServer(Protocol):
     @property
     def config(self) -> ServerConfig: ...
     @property
+    def state(self) -> State: ...
+    @property
     def instructions(self) -> str: ...
     @property
     def start_fault(self) -> str: ...
@@ -83,7 +86,9 @@ def instructions_at_start(config: Config, view: ServerView | None) -> str:
 def instructions_about(servers: Sequence[KnownServer], *, short: bool) -> str:
     """Return the text about servers that an agent may know of."""
     said = {server.config.id: server.instructions for server in servers}
-    faults = {server.config.id: fault for server in servers if (fault := server.start_fault)}
+    # A host may ask before its servers have been tried.
+    untried = missing_programs(server.config for server in servers if server.state == "starting")
+    faults = untried | {server.config.id: fault for server in servers if (fault := server.start_fault)}
     return instructions([server.config for server in servers], said, short=short, faults=faults)
 
 
