@@ -18,8 +18,9 @@ _ROWS: Final = 100_000
 _FEW: Final = 6
 _LONG: Final = 40
 _COLUMNS: Final = 40
-_DELIMITERS: Final = ("\t", ";", "|", ",")
-_RULE: Final = re.compile(r"[\s|:+-]*")
+_DELIMITERS: Final = ("\t", ";", "|", "│", ",")
+_BARS: Final = ("|", "│")
+_RULE: Final = re.compile(r"[\s|:+\-\u2500-\u257f]*")
 # As `kubectl` and `docker` print tables: names in capitals, with spaces between.
 _ALIGNED: Final = re.compile(r"[A-Z][A-Z0-9 _()%/.-]* {2,}[A-Z][A-Z0-9 _()%/.-]*")
 _GAP: Final = re.compile(r"\s{2,}|\t")
@@ -27,6 +28,9 @@ _GAP: Final = re.compile(r"\s{2,}|\t")
 
 def columns(text: str) -> Iterator[str] | None:
     """Return lines about the columns of a table; None if the text is none."""
+    if _RULE.fullmatch(text[: max(0, text.find("\n"))]):
+        # The upper edge.
+        text = text[text.find("\n") + 1 :]
     lines = text[: _LINES * 1_000].split("\n")[:_LINES]
     if len(lines[0]) <= _HEADER and _ALIGNED.fullmatch(lines[0].strip()):
         return _columns(_GAP.split(line.strip()) for line in text.splitlines())
@@ -38,7 +42,7 @@ def columns(text: str) -> Iterator[str] | None:
             continue
         if _are_alike(lines, delimiter, counts):
             lines_of_rows = (line for line in text.splitlines() if line.strip() and not _RULE.fullmatch(line))
-            if delimiter == "|":
+            if delimiter in _BARS:
                 # Quotes mean nothing in such a table.
                 return _columns(line.split(delimiter) for line in lines_of_rows)
             return _columns(csv.reader(lines_of_rows, delimiter=delimiter))

@@ -24,6 +24,9 @@ _COMPARED_WHOLE: Final = 4_000_000
 _BEGINNING: Final = 2_000
 _LEVEL: Final = 3
 _ESCAPE: Final = re.compile(r"\\u[0-9a-fA-F]{4}|[^\x21-\x7e]|\\/")
+# A JSON string of an object or an array, or of such a string again; and how often that is.
+_ENCODED_JSON: Final = re.compile(r'\s{0,99}"\s{0,99}(?:\\++")*+(?:[{\[]|\\[nrt])')
+_ENCODED: Final = 3
 _BOM: Final = "\ufeff"
 
 
@@ -59,7 +62,7 @@ class ResultDocument:
         content = result.get("content")
         blocks = enumerate(content if isinstance(content, list) else ())
         texts: list[tuple[int | None, str]] = [
-            (index, text) for index, block in blocks if (text := text_of(block)) is not None
+            (index, _decoded(text)) for index, block in blocks if (text := text_of(block)) is not None
         ]
         structured = result.get("structuredContent")
         said = None if structured is None else _said([text for _, text in texts], structured)
@@ -148,6 +151,18 @@ def text_of(block: Any) -> str | None:
     holder = block if kind == "text" else block.get("resource") if kind == "resource" else None
     text = holder.get("text") if isinstance(holder, Mapping) else None
     return text if isinstance(text, str) else None
+
+
+def _decoded(text: str) -> str:
+    """Return the JSON text that a text holds as a JSON string, as servers write that encode twice; else the text."""
+    for _ in range(_ENCODED):
+        if _ENCODED_JSON.match(text) is None or len(text) > _COMPARED_WHOLE:
+            break
+        try:
+            text = msgspec.json.decode(text, type=str)
+        except (msgspec.DecodeError, UnicodeEncodeError):
+            break
+    return text
 
 
 def _said(texts: Sequence[str], structured: Any) -> str | None:

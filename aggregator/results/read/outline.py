@@ -7,7 +7,7 @@ Law: it has at most `MOST_TOKENS`, and its cost is linear in the text, or bounde
 import json
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from html import unescape
 from itertools import islice
 from typing import Any, Final
@@ -19,6 +19,7 @@ from aggregator.results.read.columns import columns
 from aggregator.results.read.document import ResultDocument
 from aggregator.results.read.forms import Form
 from aggregator.results.read.nesting import PLAIN_NAME
+from aggregator.results.read.records import blocks, markdown_tables, records
 from aggregator.results.read.sections import sections, tables, yaml
 from aggregator.results.read.values import NoValue, opened
 
@@ -35,6 +36,11 @@ _ALIKE: Final = 4
 _NAMES: Final = 8
 _NAMES_LONG: Final = 100
 _DEPTH: Final = 8
+# Items whose values are counted: so many at most, and as few are no list of records; values that are a few.
+_ITEMS: Final = 5_000
+_FEWEST: Final = 10
+_FEW: Final = 6
+_FIRST: Final = "[0]"
 # A larger JSON text is not opened: each of its values takes 50 bytes.
 _OPENED: Final = 64_000_000
 
@@ -100,11 +106,10 @@ def _text_lines(text: str, *, is_json: bool) -> Iterator[str]:
         return
     elif _is_base64(text) and len(text.split(None, 1)[0]) > _LOOKED_AT // 1_000:
         yield f"base64, {len(text):,} characters"
-    elif (parts := yaml(text)) is not None:
-        yield from parts
     elif len(headings := list(islice(_MARKDOWN.finditer(text), _MEMBERS))) > 1:
-        yield from (f"offset {heading.start()}: {heading[0]}" for heading in headings)
-    elif (parts := sections(text)) is not None:
+        known = [(heading.start(), heading[0]) for heading in headings]
+        yield from (f"offset {start}: {said}" for start, said in sorted(known + markdown_tables(text)))
+    elif (parts := _known_parts(text)) is not None:
         yield from parts
     elif (count := text.count("\n")) > _MANY_LINES:
         yield from columns(text) or ()
@@ -118,6 +123,14 @@ def _text_lines(text: str, *, is_json: bool) -> Iterator[str]:
         yield from (
             f"offset {line.start()}: {line[0]}" for line in trouble[1:_SHOWN] if line.end() < len(text.rstrip())
         )
+
+
+def _known_parts(text: str) -> Iterator[str] | None:
+    """Return lines about the parts of a text; None if its form is not known."""
+    for form in (records, yaml, blocks, sections):
+        if (parts := form(text)) is not None:
+            return parts
+    return None
 
 
 def _part_lines(document: ResultDocument) -> Iterator[str]:
@@ -158,9 +171,10 @@ def _json_lines(document: ResultDocument, end: int) -> Iterator[str]:
         if not root or _is_shown(root[0], end):
             return
         yield f"{len(root):,} items; the first:"
-    waiting = deque([("[0]", root[0], 1)] if isinstance(root, list) else [("", root, 0)])
+    first = (_FIRST, root[0], 1, root) if isinstance(root, list) else ("", root, 0, [])
+    waiting: deque[tuple[str, Any, int, list[Any]]] = deque([first])
     while waiting:
-        path, value, depth = waiting.popleft()
+        path, value, depth, among = waiting.popleft()
         value = _opened(value)
         if not isinstance(value, dict):
             continue
@@ -168,16 +182,43 @@ def _json_lines(document: ResultDocument, end: int) -> Iterator[str]:
             yield f"{path or 'the whole'}: {len(value):,} members"
             if depth == 0 and _is_shown(next(iter(value.values())), end):
                 return
+        counted = _few_values(among)
         for name, others, found in _grouped(islice(value.items(), _OF_MANY if len(value) > _MEMBERS else _MEMBERS)):
             below = _joined(path, name)
+            if name in counted:
+                yield f"{_joined(f'{path[: -len(_FIRST)]}[*]', name)}: {counted[name]}"
+                continue
             yield f"{below}{f' and {others:,} like it' if others else ''}: {_described(found)}"
             inside = _inside(found)
             if others:
                 continue
             if depth < _DEPTH and isinstance(inside, dict):
-                waiting.append((below, inside, depth + 1))
+                waiting.append((below, inside, depth + 1, []))
             elif depth < _DEPTH and isinstance(found, list) and found and isinstance(_opened(found[0]), dict):
-                waiting.append((f"{below}[0]", found[0], depth + 1))
+                waiting.append((f"{below}{_FIRST}", found[0], depth + 1, found))
+
+
+def _few_values(items: Sequence[Any]) -> dict[str, str]:
+    """Return for each member that takes a few values in the items, and more than one, each value with its count."""
+    if not _FEWEST <= len(items) <= _ITEMS:
+        return {}
+    values: dict[str, Counter[str] | None] = {}
+    for item in items:
+        found = _opened(item)
+        for name, value in found.items() if isinstance(found, dict) else ():
+            counts = values.setdefault(name, Counter())
+            if counts is None:
+                continue
+            written = bytes(memoryview(value)[: _TEXT + 2]) if isinstance(value, msgspec.Raw) else b"{"
+            if written[:1] in (b"{", b"[") or len(written) > _TEXT or len(counts) > _FEW:
+                values[name] = None
+            else:
+                counts[written.decode("utf-8", "replace")] += 1
+    return {
+        name: ", ".join(f"{times:,} {value}" for value, times in counts.most_common())
+        for name, counts in values.items()
+        if counts is not None and 1 < len(counts) <= _FEW
+    }
 
 
 def _grouped(members: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, int, Any]]:

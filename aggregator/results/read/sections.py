@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from aggregator.results.read.records import blocks
+
 # The first lines say what kind of text it is.
 _LOOKED_AT: Final = 8_000
 _LINES: Final = 40
@@ -75,7 +77,9 @@ def yaml(text: str) -> Iterator[str] | None:
         return None
     if len(list(islice(_YAML_NAME.finditer(text), 2))) < 2:
         return None
-    return _documents(text) if len(list(islice(_YAML_DOCUMENT.finditer(text), 2))) > 1 else _top_names(text)
+    if len(list(islice(_YAML_DOCUMENT.finditer(text), 2))) > 1:
+        return _documents(text)
+    return blocks(text) or _beginnings(_YAML_NAME, text)
 
 
 def tables(text: str) -> Iterator[str]:
@@ -145,10 +149,6 @@ def _elements(text: str) -> Iterator[str]:
 def _counted(counts: Counter[str]) -> str:
     more = f" and {len(counts) - _NAMES:,} more" if len(counts) > _NAMES else ""
     return ", ".join(f"{count:,} {name[:_LONG]}" for name, count in counts.most_common(_NAMES)) + more
-
-
-def _top_names(text: str) -> Iterator[str]:
-    return _beginnings(_YAML_NAME, text)
 
 
 def _documents(text: str) -> Iterator[str]:
