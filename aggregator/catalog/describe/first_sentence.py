@@ -17,6 +17,7 @@ LINE: Final = 76
 _SENTENCE_END: Final = re.compile(
     r"(?:[.!?]+[\"')\]”’]*(?=\s|$)|(?<=[a-z)])\.(?=[A-Z][a-z]+\s)|[。！？]+[”’」』）]*)\s*"
 )
+_BREAK: Final = re.compile(r"(?<=[.!?])(?:\\n)+")
 _ABBREVIATED: Final = re.compile(
     r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|incl|resp|max|min|no|nr|fig|dr|mr|mrs|ms|st|inc|ltd|corp|dept|est)|\b[a-z])\.$",
     re.IGNORECASE,
@@ -59,7 +60,17 @@ _BANNER: Final = re.compile(
     r"|(?:REQUIRED|MANDATORY|CRITICAL|IMPORTANT)\s*:)\s*[:：-]?\s*(?=\w)",
     re.IGNORECASE,
 )
-_GIVEN: Final = re.compile(r"given [^.]{3,120}?, (?:(?:this|the) tool|it) (?:will |can )?(?=[a-z])", re.IGNORECASE)
+# `Once it is done, the user must call this tool to approve`: the clause before says when.
+_WHEN_CALLED: Final = re.compile(
+    r"(?:once|after|when|before|if) [^.]{3,120}?, "
+    r"(?:(?:the )?(?:user|assistant|agent|you) (?:must|should|can) (?:call|use) this tool to|this tool) (?=[a-z])",
+    re.IGNORECASE,
+)
+_GIVEN: Final = re.compile(
+    r"given [^.]{3,120}?, (?:(?:(?:this|the) tool|it) (?:will |can )?(?=[a-z])"
+    r"|(?=(?:return|get|find|list|fetch|create|generate|compute|calculate|convert)s? ))",
+    re.IGNORECASE,
+)
 _API: Final = re.compile(r"[^\s，。：]{2,12}\s*(?:API|接口|工具|服务)\s*(?:可以|能够|可|用于)+")
 _LIMITED: Final = re.compile(r"(?:[A-Z][\w ]{2,20} tool|(?:START HERE|Start here)[^.:]{0,40})\s*:\s*(?=\w)")
 _QUESTIONS: Final = re.compile(r"any [\w/ -]{3,60} questions$", re.IGNORECASE)
@@ -124,13 +135,17 @@ _FIRST_WORDS: Final = re.compile(r"[a-z]+")
 _NOT_ABOUT: Final = re.compile(
     r"\W*(?:deprecated|beta|alpha|experimental|legacy|obsolete|internal|start here|read this|no other|you are"
     r"|your (?:task|role|job)"
-    r"|as an?\s|act as|if (?:you|the|a|an|no)\b|when (?:you|the|a|an)\b|(?:the )?users? (?:wants?|needs?|asks?|says?)"
+    r"|as an?\s|act as|if (?:you|the|a|an|no|not|all|omitted)\b|when (?:you|the|a|an)\b"
+    r"|(?:the )?users? (?:wants?|needs?|asks?|says?)"
     r"|access to this|this (?:is|was|will|creates?|does|should|must|can|may)\b"
     r"|it (?:is|was|will|does|should|must|can|may)\b"
     r"|they |we |i |otherwise\b|anything\b|(?:the )?(?:result|response|output|answer)s?\b"
     r"|returns? (?:the )?(?:created|updated|deleted|same)\b"
     r"|ignore\b|system\s*:|assistant\s*:|available (?:only|in|on|for|to)|supports?\b|works?\b|useful\b|helpful\b"
-    r"|triage tool|given\b|(?:已)?(?:弃用|废弃)|你是|如果|当用户|适用于)",
+    r"|triage tool|given\b|(?:in|on) (?:such|this|that) (?:a )?(?:case|scenario|situation)s?\b"
+    # A demand on an argument or a plan.
+    r"|[^.,]{0,50}\b(?:(?:is|are) (?:required|only available|mandatory)|must (?:be|contain|have|start|match))\b"
+    r"|(?:已)?(?:弃用|废弃)|你是|如果|当用户|适用于)",
     re.IGNORECASE,
 )
 # Error texts, warnings and orders to the model: no description, not even if there is nothing else.
@@ -271,7 +286,8 @@ def _of_deprecated(found: list[str]) -> str:
 def _sentences(text: str, name: str) -> Iterator[str]:
     """Yield the sentences of the prose, in order, without what leads up to them; headings last."""
     headings: list[str] = []
-    for block in _purpose_first(list(_joined(blocks(text)))):
+    # Some servers send the two characters for a line break.
+    for block in _purpose_first(list(_joined(blocks(_BREAK.sub("\n", text))))):
         if _ARGUMENTS.match(block.text):
             break
         if block.kind == "heading":
@@ -352,7 +368,7 @@ def _without_subject(text: str, name: str) -> str:
     """Return a sentence from its verb on if it begins with the tool as its subject."""
     if found := _QUESTIONS.match(text):
         return f"Answer {text[0].lower()}{text[1:]}"
-    for lead in (_GIVEN, _API, _LIMITED):
+    for lead in (_GIVEN, _WHEN_CALLED, _API, _LIMITED):
         if (found := lead.match(text)) and columns(text[found.end() :]) >= 4:
             return text[found.end() :]
     words = _FIRST_WORDS.findall(text.casefold()[:60])
