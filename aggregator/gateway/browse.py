@@ -229,11 +229,12 @@ class ToolBrowser:
         whole = await self._prepared(self._views.of(principal))
         await self._host_lists.prepare(host)
         shown = self._host_lists.tools_for(host)[1]
-        servers = self._finder.servers(self._views.of(principal))
+        view = self._views.of(principal)
+        servers, off = self._finder.servers(view), self._finder.switched_off(view)
         both = []
         for listing in (whole, shown):
             # A model pays for the instructions too.
-            text = instructions_about(servers, short=is_short(listing))
+            text = instructions_about(servers, short=is_short(listing), off=off)
             both.append(await self._slices.run(_tokens(listing)) + estimate(text))
         return ListCost(len(whole), both[0], len(shown), both[1])
 

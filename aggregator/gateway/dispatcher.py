@@ -417,7 +417,7 @@ class Dispatcher:
         view, short = self.views.of(host.principal), self._exposure.is_short(self._host_lists.tools_for(host)[1])
         if not self._finder.configured:
             return first_steps(at_machine=host.frontend == "stdio")
-        text = instructions_about(self._finder.servers(view), short=short)
+        text = instructions_about(self._finder.servers(view), short=short, off=self._finder.switched_off(view))
         self._exposure.note_instructions(view, text)
         return text
 

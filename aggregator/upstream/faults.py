@@ -10,6 +10,8 @@ log = logging.getLogger(__name__)
 _MOST: Final = 20
 # The words with which a warning about one item states its outcome.
 LEFT_OUT: Final = "is left out"
+# The whole of a warning, behind the name of the server, about a configuration that takes none of a server's tools.
+NONE_TAKEN: Final = "`tools.include` and `tools.exclude` in its config take none of its tools"
 _OUTCOMES: Final = (("left out", LEFT_OUT), ("mended", "was mended"))
 
 
@@ -39,6 +41,8 @@ class ServerFaults:
 
     def _counts(self) -> Iterator[str]:
         for kind, warnings in self._items.items():
+            if any(warning.startswith(f"{self._server}: {NONE_TAKEN}") for warning in warnings):
+                yield NONE_TAKEN
             for outcome, words in _OUTCOMES:
                 if number := sum(words in warning for warning in warnings):
                     yield f"{number} {kind}{'s' if number > 1 else ''} {outcome}: faulty as listed"

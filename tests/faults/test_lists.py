@@ -223,13 +223,22 @@ async def test_an_empty_list_is_a_list(text: str, tmp_path: Path, caplog: pytest
     assert messages == ["s offers nothing: it lists no tools, prompts or resources"]
 
 
-async def test_a_filter_that_takes_no_tool(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """E9: a misspelled name in `tools.include` is said."""
+@pytest.mark.parametrize("tools", [{"include": ["ecko"]}, {"exclude": ["*"]}], ids=str)
+async def test_a_filter_that_takes_no_tool(
+    tools: dict[str, list[str]], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """E9: a misspelled name in `tools.include` is said, to hosts too: no item says that the server exists."""
     path = listed(tmp_path, tool("echo"), tool("large"))
     with caplog.at_level(logging.WARNING):
-        async with running_app(raw_stdio("s", listing=path, tools={"include": ["ecko"]}), raw_stdio("good")):
+        raw = raw_stdio("s", listing=path, tools=tools)
+        async with running_app(raw, raw_stdio("good")) as harness:
+            said = text_of(await harness.call("list_servers"))
+            alone = text_of(await harness.call("list_servers", server="s"))
             messages = [record.getMessage() for record in caplog.records]
     assert messages == ["s: `tools.include` and `tools.exclude` in its config take none of its tools, 2 in all"]
+    line = "s (ready, 0 tools) [`tools.include` and `tools.exclude` in its config take none of its tools]"
+    assert line in said.splitlines()
+    assert line in alone.splitlines()
 
 
 @pytest.mark.parametrize("text", ['{"tools":{}}', "{}", "[]"])

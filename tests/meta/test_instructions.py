@@ -2,11 +2,16 @@
 
 import pytest
 
+from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
+from aggregator.domain.principal import Principal
 from aggregator.domain.text.tokens import estimate
-from aggregator.gateway.views.instructions import MOST_TOKENS, MOST_TOKENS_SHORT, instructions
+from aggregator.gateway.views.instructions import MOST_TOKENS, MOST_TOKENS_SHORT, instructions, instructions_at_start
+from aggregator.gateway.views.views import View
 from tests.access.gateway_harness import LEGACY
+from tests.faults.app_harness import running_app, server_config, text_of
 from tests.meta.conftest import OpenHarness
+from tests.policy.build import book
 
 NAMES = ("github", "aws-logs", "aws-network", "slack", "n8n", "地图", "postgres_main", "postgres_spare")
 
@@ -74,3 +79,27 @@ def test_an_agent_that_may_use_no_server_is_said_so(short: bool) -> None:
     text = instructions([], {}, short=short)
     assert "No tools are allowed here" in text
     assert "each named after its server:" not in text
+
+
+@pytest.mark.parametrize(("count", "said"), [(1, "aws_0 is switched off"), (5, "and 2 more are switched off")])
+async def test_servers_that_are_switched_off_are_said_if_there_is_no_other(count: int, said: str) -> None:
+    """In place of words about what is allowed, at the start of a host over stdio and later, and by `list_servers`."""
+    off = tuple(
+        server_config(f"aws_{at}", type="stdio", command="none", enabled=False, prefix=f"aws_{at}")
+        for at in range(count)
+    )
+    assert said in instructions_at_start(Config(servers=off), None)
+    async with running_app(*off) as harness:
+        told = await harness.ask("initialize", {"protocolVersion": LEGACY})
+        assert said in told["instructions"]
+        assert said in text_of(await harness.call("list_servers"))
+
+
+def test_servers_that_an_agent_may_not_use_are_not_named() -> None:
+    """Proves: E4. Whether they are switched on or off."""
+    config = Config(servers=(server_config("bank", type="stdio", command="none", enabled=False),))
+    rules = book({"agents": {"clerk": {"allow": ["bank.*"]}, "guest": {"allow": ["shop.*"]}}})
+    assert "bank is switched off" in instructions_at_start(config, View(Principal("clerk"), rules, {}))
+    hidden = instructions_at_start(config, View(Principal("guest"), rules, {}))
+    assert "No tools are allowed here" in hidden
+    assert "bank" not in hidden

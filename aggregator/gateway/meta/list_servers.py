@@ -11,6 +11,7 @@ from aggregator.catalog.describe.servers import own_purpose, tools_purpose, whol
 from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.meta.name_resolution import is_every_server, no_server
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
+from aggregator.gateway.views.instructions import no_servers
 from aggregator.gateway.views.server_seen import ServerSeen
 from aggregator.gateway.views.start_faults import DOCTOR
 from aggregator.upstream.lifecycle.states import round_duration
@@ -43,7 +44,7 @@ async def list_servers(asking: MetaToolCall) -> str:
         if (progress := finder.meanings.progress) is not None:
             lines.append(f"Found by meaning so far: {progress.found:,} of {progress.tools:,} tools.")
         lines += await _of_host(asking)
-        steps = asking.first_steps or "There are no servers."
+        steps = asking.first_steps or no_servers(finder.switched_off(view))
         return "\n".join(filter(None, lines)) or steps
     seen = finder.server_named(view, wanted)
     if seen is None:

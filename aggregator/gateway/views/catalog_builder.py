@@ -23,6 +23,7 @@ from aggregator.gateway.views.current import HeldItems
 from aggregator.pins.decide.values import PinKind
 from aggregator.pins.gateway.book import NOT_COMPARED, PinBook
 from aggregator.pins.gateway.state import HeldItem, JudgedList, ListedItem, ServerPins
+from aggregator.upstream.faults import NONE_TAKEN
 from aggregator.upstream.list_kinds import LIST_METHODS, Kind
 from aggregator.upstream.upstream import Upstream
 from aggregator.wire.codec import encode_sorted
@@ -341,8 +342,7 @@ class CatalogBuilder:
                 config, definitions, ambiguous=ambiguous, name_limit=naming.limit
             )
             if definitions and not found and not warnings:
-                said = "`tools.include` and `tools.exclude` in its config take none of its tools"
-                warnings.append(f"{config.id}: {said}, {len(definitions)} in all")
+                warnings.append(f"{config.id}: {NONE_TAKEN}, {len(definitions)} in all")
         else:
             found, warnings = yield from item_steps(
                 config, kind, definitions, ambiguous=ambiguous, name_limit=naming.limit

@@ -297,6 +297,10 @@ class Finder:
         seen = self._known_servers.all(view)
         return [self._searched(one) for one in seen] if self._unsearchable else seen
 
+    def switched_off(self, view: View) -> list[str]:
+        """Return the names of the servers that the agent could use if they were switched on in the configuration."""
+        return self._known_servers.switched_off(view)
+
     def unreachable(self, tools: Iterable[ToolRecord]) -> list[str]:
         """Return the names of the servers of these tools to which no call can go now."""
         return self._known_servers.unreachable(tools)

@@ -15,7 +15,7 @@ from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
 from aggregator.config.settings import Expose
 from aggregator.gateway.views.first_steps import first_steps
-from aggregator.gateway.views.start_faults import fault_sentence, missing_programs
+from aggregator.gateway.views.start_faults import DOCTOR, fault_sentence, missing_programs
 from aggregator.upstream.lifecycle.states import State
 
 # Tokens of the whole text, as `domain.text.tokens` estimates them, which every session of a model pays. With a short
@@ -37,6 +37,7 @@ HOW_TO_FIND: Final = (
 )
 _SEVERAL: Final = "Tools of several servers, each named after its server:"
 _NOTHING: Final = "No tools are allowed here: there is no server that you may use. The operator can allow some."
+_OFF_NAMED: Final = 3
 _ABOUT_EACH: Final = "What each is for: list_servers."
 _MORE: Final = "More of what a server says: list_servers with its name."
 _NO_FAULTS: Final[Mapping[str, str]] = {}
@@ -80,30 +81,48 @@ def instructions_at_start(config: Config, view: ServerView | None) -> str:
     servers = [server for server in config.servers if server.enabled and (view is None or view.might_use(server))]
     expose = config.stdio.expose or config.expose
     short = (expose if view is None else view.expose(expose)) in ("search", "code")
-    return instructions(servers, {}, short=short, faults=missing_programs(servers))
+    off = [_name(one) for one in config.servers if not one.enabled and (view is None or view.might_use(one))]
+    return instructions(servers, {}, short=short, faults=missing_programs(servers), off=off)
 
 
-def instructions_about(servers: Sequence[KnownServer], *, short: bool) -> str:
-    """Return the text about servers that an agent may know of."""
+def instructions_about(servers: Sequence[KnownServer], *, short: bool, off: Sequence[str] = ()) -> str:
+    """Return the text about servers that an agent may know of. off: see `no_servers`."""
     said = {server.config.id: server.instructions for server in servers}
     # A host may ask before its servers have been tried.
     untried = missing_programs(server.config for server in servers if server.state == "starting")
     faults = untried | {server.config.id: fault for server in servers if (fault := server.start_fault)}
-    return instructions([server.config for server in servers], said, short=short, faults=faults)
+    return instructions([server.config for server in servers], said, short=short, faults=faults, off=off)
+
+
+def no_servers(off: Sequence[str]) -> str:
+    """Return the sentence for an agent that may know of no server.
+
+    off: the names of the servers that it could use if they were switched on.
+    """
+    if not off:
+        return _NOTHING
+    more = f" and {len(off) - _OFF_NAMED} more" if len(off) > _OFF_NAMED else ""
+    are = "are" if len(off) > 1 else "is"
+    return f"No tools are here: {', '.join(off[:_OFF_NAMED])}{more} {are} switched off; {DOCTOR}, which says why."
 
 
 def instructions(
-    servers: Sequence[ServerConfig], said: Mapping[str, str], *, short: bool, faults: Mapping[str, str] = _NO_FAULTS
+    servers: Sequence[ServerConfig],
+    said: Mapping[str, str],
+    *,
+    short: bool,
+    faults: Mapping[str, str] = _NO_FAULTS,
+    off: Sequence[str] = (),
 ) -> str:
     """Return the text. `said` holds the servers' own instructions by id; `short`: not every tool is listed.
 
-    `faults` holds by id why servers do not start here.
+    `faults` holds by id why servers do not start here; `off`: see `no_servers`.
 
     It takes at most `MOST_TOKENS`, or `MOST_TOKENS_SHORT` if short: the servers' own words get shorter first, then
     descriptions are left out, the last server's first, then names. It depends on the configuration and on `said` only.
     """
     if not servers:
-        return "\n".join([*([HOW_TO_FIND] if short else []), _NOTHING])
+        return "\n".join([*([HOW_TO_FIND] if short else []), no_servers(off)])
     told = tuple(
         DescribedServer(
             _name(server),

@@ -69,6 +69,11 @@ class KnownServers:
         found = (self._server(view, server, seen) for server in self._upstreams)
         return [self._with_others(view, one, seen) for one in found if one is not None]
 
+    def switched_off(self, view: View) -> list[str]:
+        """Return the names of the servers that the agent could use if they were switched on in the configuration."""
+        off = (one.config for one in self._upstreams.values() if not one.config.enabled)
+        return [config.prefix or config.id for config in off if view.might_use(config)]
+
     def unreachable(self, tools: Iterable[ToolRecord]) -> list[str]:
         """Return the names of the servers of these tools to which no call can go now, nor to one that stands in."""
         ids = dict.fromkeys(tool.server for tool in tools if not self._failover.covers(tool))
@@ -125,11 +130,19 @@ class KnownServers:
         upstream = self._upstreams[server]
         if not (
             any(server in part for part in (*seen.counts, seen.held))
-            or (upstream.config.enabled and _has_nothing(upstream) and view.might_use(upstream.config))
+            or (upstream.config.enabled and self._has_nothing(upstream) and view.might_use(upstream.config))
         ):
             return None
         counts = (part.get(server, 0) for part in seen.counts)
         return server_seen(upstream, self._pins, seen.held.get(server, ()), seen.waiting.get(server, ()), *counts)
+
+    def _has_nothing(self, upstream: Upstream) -> bool:
+        """Return whether no item says that a server exists: it is away, has nothing to offer, or nothing is taken."""
+        if upstream.away or upstream.lists.is_empty:
+            return True
+        items, server = self._current.resources, upstream.config.id
+        parts = (self._current.tools.listed, items.resources, items.templates, items.prompts, items.skills)
+        return upstream.state == "ready" and not any(server in part.by_server for part in parts)
 
     def _held_of(self, view: View) -> HeldByServer:
         """Return the held items of each server that the agent would see otherwise."""
@@ -146,8 +159,3 @@ class KnownServers:
         answering = (self._server(view, other, seen) for other in self._failover.answering(one.config.id))
         others = tuple(other.name for other in answering if other is not None)
         return replace(one, answered_by=others) if others else one
-
-
-def _has_nothing(upstream: Upstream) -> bool:
-    """Return whether a server is away, or there with nothing to offer: no item says that it exists."""
-    return upstream.away or upstream.lists.is_empty
