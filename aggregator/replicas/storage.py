@@ -25,6 +25,8 @@ from aggregator.storage.tables import changes, leases, limit_usage, replicas, sh
 _PAGE: Final = 1_000
 # A row that was not written for so many leases belongs to a replica that ended without a word.
 _FORGOTTEN: Final = 5
+# Seconds that a row of usage can count, twice over. One that would count for longer is older than a clock set back.
+_COUNTS_AT_MOST: Final = 120.0
 
 
 class ChangeLog:
@@ -136,7 +138,8 @@ class ReplicaRows:
         except IntegrityError as error:
             # Another one took the slot at this moment: the next heartbeat takes another.
             raise StorageBusy("Another replica took the same slot at this moment.") from error
-        there = tuple(one for one in found if one.seen > now - self._lease)
+        # One that was seen long after now was seen before the clock was set back, and has not been since.
+        there = tuple(one for one in found if abs(now - one.seen) < self._lease)
         return Heartbeat(now, there, tuple(one for one in found if one not in there))
 
     async def leave(self, id: str) -> None:
@@ -293,7 +296,10 @@ class LimitUsage:
         """
         table = limit_usage.c
         wanted = select(table.counter, table.used, table.times, table.expires).where(
-            table.counter.in_(counters), table.replica != replica, table.expires > now
+            table.counter.in_(counters),
+            table.replica != replica,
+            table.expires > now,
+            table.expires <= now + _COUNTS_AT_MOST,
         )
         found: defaultdict[str, list[UsageRow]] = defaultdict(list)
         async with self._engine.read() as connection:

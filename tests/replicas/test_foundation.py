@@ -1,6 +1,7 @@
 """The heartbeat, the log of changes, the shared key and signed hops, over one SQLite file."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -38,6 +39,23 @@ async def test_each_replica_has_a_slot_of_its_own_and_gives_it_back(database: Da
     await late.join(rows)
     assert late.slot == 1
     assert late.count == 3
+
+
+async def test_a_clock_that_is_set_back_keeps_no_dead_replica(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that ended before is not there for that hour; the living are, with their next heartbeat."""
+    rows = database.replicas("main", LEASE)
+    one, other, dead = (Membership(GroupClock(), LEASE) for _ in range(3))
+    for member in (dead, other, one):
+        await member.join(rows)
+    assert one.count == 3
+    now = time.time() - 3600
+    monkeypatch.setattr(time, "time", lambda: now)
+    await other.join(rows)
+    await one.join(rows)
+    assert {found.id for found in one.others()} == {other.id}
+    assert one.reachable(dead.id) is not None, "it may only be cut off"
 
 
 async def test_the_group_is_known_with_the_second_heartbeat(database: Database) -> None:

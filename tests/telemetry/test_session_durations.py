@@ -70,8 +70,6 @@ def secured(tmp_path: Path) -> Iterator[SecuredHarness]:
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_a_session_of_a_host(secured: SecuredHarness, frontend: str, version: str) -> None:
     """Proves: D9. Counted when it ends; hosts of 2026-07-28 have none."""
-    if frontend == "sse" and version == MODERN:
-        pytest.skip("HTTP+SSE is older than that revision")
     metrics = metered(secured.app)
     async with secured.connect_as((frontend, version), "one") as host:
         await host.ask("tools/list").message()
