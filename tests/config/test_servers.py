@@ -438,3 +438,20 @@ def test_settings_of_pins_that_are_none_are_named(load_file: Load, settings: dic
 def test_the_classes_of_the_configuration_are_those_of_pins() -> None:
     assert get_args(ChangeClassName) == CHANGE_CLASSES
     assert frozenset(AcceptedChanges().accept) == ACCEPTED
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"url": "http://a/${PART}"},
+        {"url": "http://a", "headers": {"Authorization": "Bearer ${PART}"}},
+        {"url": "http://a", "headers": {"X-Part": "${env:PART}"}},
+        {"url": "http://a", "headers": {"X-Part": "${PART:-none}"}},
+    ],
+)
+def test_the_own_variables_of_a_url_have_an_effect(load_file: Load, written: dict[str, Any]) -> None:
+    """Without them its references would be those of the process: no warning tells to remove them."""
+    server, problems = one(load_file, {**written, "env": {"PART": "x"}})
+    assert server is not None
+    assert "x" in f"{server.url} {server.headers}".replace("X-Part", "")
+    assert problems == []

@@ -3,6 +3,7 @@
 Law: one bad entry never affects another.
 """
 
+import json
 import math
 import os
 import re
@@ -229,10 +230,19 @@ def _makes_sense(entry: ServerEntry) -> bool:
     server_type = entry.fields["type"]
     if isinstance(server_type, str) and server_type in NEEDS:
         for hint in without_effect(as_written, server_type):
-            entry.warn(hint)
+            if hint.where != ("env",) or not _refers_to_own(entry.raw):
+                entry.warn(hint)
     for hint in likely_milliseconds(as_written):
         entry.warn(hint)
     return not faults
+
+
+def _refers_to_own(raw: Mapping[str, object]) -> bool:
+    """Return whether another field of an entry refers to a variable of its own `env`, as `headers` of a URL may."""
+    own = raw.get("env")
+    others = json.dumps({key: value for key, value in raw.items() if key != "env"}, ensure_ascii=False)
+    ways = ("${%s}", "${%s:-", "${env:%s}")
+    return isinstance(own, Mapping) and any(way % name in others for name in own for way in ways)
 
 
 def _validated(entry: ServerEntry, off: str | None) -> ServerConfig | None:
