@@ -19,6 +19,7 @@ class ToolRecord:
     it: it changes with anything in it.
     `shared` is how the descriptions of most tools of the server begin, such as `Notion | `; empty if they do not.
     `param_headers` maps a property path of the arguments to the `Mcp-Param-*` header that mirrors it (`wire.headers`).
+    `takes` is the server's own input schema if it takes less than the approved definition, which is shown.
     """
 
     server: str
@@ -32,6 +33,7 @@ class ToolRecord:
     rendered: dict[Rendering, bytes] = field(default_factory=dict, compare=False, repr=False)
     siblings: tuple[Mapping[str, Any], ...] = field(default=(), compare=False, repr=False)
     shared: str = field(default="", compare=False, repr=False)
+    takes: Mapping[str, Any] | None = field(default=None, repr=False)
     name: str = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -58,7 +60,8 @@ class ItemRecord:
     a skill the URI of its SKILL.md.
 
     `resolved` is another spelling of its URI (`domain.uris.spellings.resolved`), if it has one. `takes_all`: an
-    untrusted server's template that matches URIs of any host, so that no URI is routed by it.
+    untrusted server's template that matches URIs of any host, so that no URI is routed by it. `takes`: the names of the
+    arguments that the server takes of a prompt, if these are less than the approved definition shows.
     """
 
     kind: ItemKind
@@ -70,3 +73,4 @@ class ItemRecord:
     rendered: dict[Rendering, bytes] = field(default_factory=dict, compare=False, repr=False)
     resolved: str = ""
     takes_all: bool = False
+    takes: frozenset[str] | None = None

@@ -11,8 +11,8 @@ class ResolvedItem:
     """A resource, prompt or template of one upstream that a host named.
 
     `own` is the upstream's name, `requested` the host's. `takes` are the argument names that a prompt declares, None if
-    they are unknown. `listed`, `also` and `skills` are facts of a resource for the rulebook
-    (`AgentRules.decide_resource`).
+    they are unknown. `lost` are those of them that its server does not take any more. `listed`, `also` and `skills` are
+    facts of a resource for the rulebook (`AgentRules.decide_resource`).
     """
 
     kind: ItemKind
@@ -20,6 +20,7 @@ class ResolvedItem:
     own: str
     requested: str
     takes: tuple[str, ...] | None = None
+    lost: frozenset[str] = frozenset()
     listed: bool = False
     also: tuple[str, ...] = ()
     skills: tuple[str, ...] = ()

@@ -32,7 +32,7 @@ def input_refusal(
     lines = [f"{tool_name} was not called: its arguments do not fit."]
     if missing:
         lines.append(f"Missing: {', '.join(missing)}.")
-    lines += _lines(faults)
+    lines += fault_lines(faults)
     lines += _names_sent(faults, schema, given)
     expected = signature(schema)
     lines.append(f"Expected: {expected}" if expected else "Expected: no named parameters.")
@@ -51,7 +51,7 @@ def output_refusal(tool_name: str, faults: Sequence[Fault], result: Mapping[str,
     """
     lines = [
         f"{tool_name} was called, but the structured part of its answer does not fit the tool's own outputSchema.",
-        *_lines(faults),
+        *fault_lines(faults),
         "The call may have taken effect: do not simply repeat it. What the tool answered follows.",
     ]
     error = _error(INVALID_OUTPUT, 502, tool_name, faults, missing_fields(faults), retryable=False)
@@ -127,7 +127,8 @@ def missing_fields(faults: Sequence[Fault]) -> list[str]:
     return [_plain(pointer) for pointer in pointers]
 
 
-def _lines(faults: Sequence[Fault]) -> list[str]:
+def fault_lines(faults: Sequence[Fault]) -> list[str]:
+    """Return a line for each fault: its place, what was expected, and what came."""
     return [f"- {_place(fault.pointer)}: {_fault_text(fault)}" for fault in faults]
 
 

@@ -33,6 +33,10 @@ PIN_VERSION: Final = "version"
 ADDED_LATER: Final = "later"
 # Among the classes of a pin: the approved definition is served while the current one waits.
 SERVED: Final = "served"
+# Among the classes of such a pin: the server does not take all that the approved definition allows.
+TAKES_LESS: Final = "less"
+# What stands among the classes of a change and is none.
+MARKERS: Final = frozenset({ADDED_LATER, SERVED, TAKES_LESS})
 
 
 @dataclass(frozen=True, slots=True)

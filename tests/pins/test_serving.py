@@ -1,11 +1,11 @@
-"""Which bounds an approved definition is served in spite of: those that only empty, very long or odd texts break."""
+"""The changes in spite of which an approved definition is served: those that leave ordinary calls, or a choice."""
 
 from typing import Any
 
 import pytest
 
 from aggregator.pins.decide.definition import canonical_text
-from aggregator.pins.decide.serving import approved_definition
+from aggregator.pins.decide.serving import Approved, approved_definition
 
 TEXT = {"type": "string"}
 LONG = {**TEXT, "maxLength": 255}
@@ -33,13 +33,16 @@ SERVED: list[tuple[Any, Any]] = [
     (HOST, {**TEXT, "pattern": r"^(?:[a-z]+\.)+[a-z]+$", "minLength": 1, "maxLength": 253}),
     ({**TEXT, "pattern": r"^(?![)\)(]).a|b$"}, {**TEXT, "pattern": r"^.a|b$"}),
 ]
-# What breaks ordinary calls, or values that were named.
-HELD: list[tuple[Any, Any]] = [
+CHOICE = {"enum": ["a", "b", "c"]}
+ITEMS = {"type": "array", "items": TEXT}
+NULLABLE = {"anyOf": [TEXT, {"type": "null"}]}
+INNER = {"type": "object", "properties": {"b": TEXT, "c": TEXT}, "additionalProperties": False}
+FORM = {"type": "object", "properties": {"kind": TEXT, "id": TEXT}, "required": ["kind", "id"]}
+# What the server takes less of, while calls have a choice left: each is checked against the new schema.
+LESS: list[tuple[Any, Any]] = [
     (TEXT, {**TEXT, "minLength": 2}),
     (TEXT, {**TEXT, "maxLength": 254}),
-    (TEXT, {**TEXT, "minLength": True}),
-    ({"enum": ["", "x"]}, {**TEXT, "minLength": 1}),
-    ({"const": ""}, {**TEXT, "minLength": 1}),
+    ({"enum": ["", "x", "y"]}, {**TEXT, "minLength": 1}),
     (TEXT, NAME),
     (TEXT, {**MAIL, "pattern": "@"}),
     ({**TEXT, "format": "form"}, {**TEXT, "format": "form", "pattern": "x"}),
@@ -52,24 +55,73 @@ HELD: list[tuple[Any, Any]] = [
     ({**TEXT, "pattern": r"^(?=a)?b$"}, {**TEXT, "pattern": r"^?b$"}),
     ({**TEXT, "pattern": r"^(?=[]a)b)c$"}, {**TEXT, "pattern": r"^b)c$"}),
     ({**TEXT, "pattern": r"^(?=a"}, {**TEXT, "pattern": r"^"}),
-    (NAME, {**TEXT, "pattern": "^xyzzy$"}),
     (NAME, {**TEXT, "pattern": "^[a-zA-Z0-9._-]{3}$"}),
     (NAME, {**TEXT, "pattern": "^[a-zA-Z0-9._-]+x$"}),
     (NAME, {**TEXT, "pattern": "^[^a-zA-Z0-9._-]+$"}),
-    (NAME, {**TEXT, "pattern": 7}),
     ({**TEXT, "pattern": "^a{3}$"}, NAME),
-    ({"type": "array", "items": TEXT}, {"type": "array", "items": TEXT, "minItems": 1}),
+    (ITEMS, {**ITEMS, "minItems": 1}),
+    (ITEMS, {**ITEMS, "maxItems": 20, "uniqueItems": True}),
+    ({**ITEMS, "maxItems": 20}, {**ITEMS, "maxItems": 10}),
+    (ITEMS, {"type": "array", "items": {**TEXT, "maxLength": 3}}),
     ({"type": "number"}, {"type": "number", "minimum": 1}),
     ({"type": "number"}, {"type": "number", "exclusiveMinimum": 0}),
     ({"type": "number"}, {"type": "number", "maximum": 0}),
+    ({"type": "number"}, {"type": "integer"}),
+    ({"type": "number", "minimum": 1}, {"type": "integer", "minimum": 1, "maximum": 100}),
     ({"type": "number", "minimum": -5}, {"type": "number", "minimum": 0}),
     ({"type": "number", "exclusiveMinimum": -5}, {"type": "number", "minimum": 0}),
-    ({"enum": [-1, 1]}, {"type": "number", "minimum": 0}),
-    ({"type": "array", "items": TEXT}, {"type": "array", "items": {**TEXT, "maxLength": 3}}),
+    ({"enum": [-1, 1, 2]}, {"type": "number", "minimum": 0}),
+    (CHOICE, {"enum": ["a", "b"]}),
+    (CHOICE, {"enum": ["a", "b", "d"]}),
+    (CHOICE, {"anyOf": [{"const": "a"}, {"const": "c"}]}),
+    ({"anyOf": [{"const": "a"}, {"const": "b"}, {"const": "c"}]}, {"type": "string", "enum": ["a", "c"]}),
+    (TEXT, {**TEXT, "enum": ["a", "b"]}),
+    (NULLABLE, TEXT),
+    (NULLABLE, {**TEXT, "maxLength": 5}),
+    ({"type": ["string", "null"]}, TEXT),
+    ({"type": ["string", "number", "null"]}, {"type": ["string", "number"]}),
+    ({"anyOf": [TEXT, {"type": "number"}, {"type": "null"}]}, {"anyOf": [TEXT, {"type": "number"}]}),
+    (INNER, {**INNER, "properties": {"b": TEXT}}),
+    # The value that tells one form of an object from another.
+    ({"oneOf": [INNER, FORM]}, {"oneOf": [INNER, {**FORM, "properties": {"kind": {"const": "x"}, "id": TEXT}}]}),
+    ({"oneOf": [INNER, FORM]}, {"oneOf": [INNER, {**FORM, "properties": {"kind": {"enum": ["x"]}, "id": TEXT}}]}),
+    (FORM, {**FORM, "properties": {"kind": {**TEXT, "const": "x"}, "id": TEXT}}),
+    (
+        {"oneOf": [{**INNER, "properties": {"b": MAIL, "c": CHOICE}}, FORM]},
+        {"oneOf": [{**INNER, "properties": {"b": MAIL, "c": {"enum": ["a", "b"]}}}, FORM]},
+    ),
+]
+# What breaks each call, or may: nothing is left to choose, or something is asked for that no call has.
+HELD: list[tuple[Any, Any]] = [
+    (TEXT, {**TEXT, "minLength": True, "type": "integer"}),
+    (TEXT, {**TEXT, "maxLength": 0}),
+    (TEXT, {**TEXT, "maxLength": "5"}),
+    ({**TEXT, "maxLength": 5}, {**TEXT, "minLength": 6}),
+    ({**TEXT, "minLength": 6}, {**TEXT, "maxLength": 5}),
+    ({"const": ""}, {**TEXT, "minLength": 1}),
+    ({"enum": ["", "x"]}, {**TEXT, "minLength": 1}),
+    (ITEMS, {**ITEMS, "maxItems": 0}),
+    (TEXT, {"type": "integer"}),
+    (TEXT, {**TEXT, "const": "a"}),
+    (TEXT, {**TEXT, "enum": ["a"]}),
+    (TEXT, {"enum": [1, 2]}),
+    (CHOICE, {"enum": ["a"]}),
+    (CHOICE, {"enum": ["a", "d"]}),
+    (CHOICE, {"const": "a"}),
+    (CHOICE, {"enum": "ab"}),
+    ({"type": "integer"}, {"type": "integer", "minimum": 5, "maximum": 5}),
+    ({"type": ["string", "number", "null"]}, {"type": ["string", "null"]}),
+    ({"anyOf": [TEXT, {"type": "number"}]}, TEXT),
+    (NULLABLE, {"type": "null"}),
+    (INNER, {**INNER, "properties": {"d": TEXT}}),
+    ({**INNER, "required": ["c"]}, {**INNER, "properties": {"b": TEXT}}),
+    (INNER, {**INNER, "required": ["b"]}),
+    (INNER, {**INNER, "minProperties": 1}),
+    (TEXT, {**TEXT, "not": {"const": "a"}}),
 ]
 
 
-def served(before: Any, after: Any) -> Any:
+def served(before: Any, after: Any) -> Approved | None:
     """Return what is served of a tool whose argument has changed."""
     tools = [
         {"name": "a", "inputSchema": {"type": "object", "properties": {"a": one}}, "description": said}
@@ -81,13 +133,43 @@ def served(before: Any, after: Any) -> Any:
 @pytest.mark.parametrize(("before", "after"), SERVED)
 def test_bounds_that_ordinary_calls_keep(before: Any, after: Any) -> None:
     found = served(before, after)
-    assert found["description"] == "as approved"
-    assert found["inputSchema"]["properties"] == {"a": before}
+    assert found is not None
+    assert found.definition["description"] == "as approved"
+    assert found.definition["inputSchema"]["properties"] == {"a": before}
+    assert found.takes is None
+
+
+@pytest.mark.parametrize(("before", "after"), LESS)
+def test_what_leaves_calls_a_choice(before: Any, after: Any) -> None:
+    """The approved definition is served word for word; the new schema only checks its calls."""
+    found = served(before, after)
+    assert found is not None
+    assert found.definition["description"] == "as approved"
+    assert canonical_text("tool", found.definition) == canonical_text(
+        "tool", {**found.definition, "inputSchema": {"type": "object", "properties": {"a": before}}}
+    )
+    assert found.takes is not None
 
 
 @pytest.mark.parametrize(("before", "after"), HELD)
-def test_bounds_that_ordinary_calls_break(before: Any, after: Any) -> None:
+def test_what_leaves_calls_no_choice(before: Any, after: Any) -> None:
     assert served(before, after) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "goes_on"),
+    [
+        ({}, {"type": "object", "properties": {"a": TEXT}, "required": ["a"]}, True),
+        ({"$schema": "http://json-schema.org/draft-07/schema#"}, {"type": "object", "required": ["a"]}, True),
+        ({"type": "object"}, {"type": "object", "properties": {"a": TEXT}, "required": ["a"]}, False),
+    ],
+)
+def test_a_tool_without_a_schema_stays_if_it_gets_one(before: Any, after: Any, goes_on: bool) -> None:
+    """Some releases of libraries write none, and models send what the description says; `{}` is not `no arguments`."""
+    text = canonical_text("tool", {"name": "a", "inputSchema": before})
+    found = approved_definition("tool", text, {"name": "a", "inputSchema": after})
+    assert (found is not None) is goes_on
+    assert found is None or found.takes is not None
 
 
 OPEN: dict[str, Any] = {"type": "object", "properties": {"a": TEXT}}
@@ -128,8 +210,8 @@ def test_an_equal_schema_that_cannot_be_compared_is_served() -> None:
         old = {**before, **({"outputSchema": inner} if "outputSchema" in more else {})}
         found = approved_definition("tool", canonical_text("tool", old), {**before, **more})
         assert found is not None
-        assert "description" not in found
-        assert ("outputSchema" in found) is ("outputSchema" in more)
+        assert "description" not in found.definition
+        assert ("outputSchema" in found.definition) is ("outputSchema" in more)
 
 
 @pytest.mark.parametrize("place", ["0", "1", "2", "00000000", "x", "-1"])

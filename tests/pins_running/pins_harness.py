@@ -25,12 +25,12 @@ _OBJECT: Final = {"type": "object", "properties": {"title": {"type": "string"}}}
 def tool(name: str, description: str | None = None, **more: Any) -> Json:
     """Return a tool that says something of its own.
 
-    One with a description takes titles of a form of its own, so that a change of it breaks calls as they were approved.
+    One with a description takes one title of its own, so that a change of it breaks calls as they were approved.
     """
     if description is None:
         said = f"Create, show or change one {name} of the whole project."
         return {"name": name, "description": said, "inputSchema": _OBJECT, **more}
-    title = {"type": "string", "format": f"form-{crc32(ascii(description).encode())}"}
+    title = {"type": "string", "const": f"title-{crc32(ascii(description).encode())}"}
     schema = {"type": "object", "properties": {"title": title}}
     return {"name": name, "description": description, "inputSchema": schema, **more}
 

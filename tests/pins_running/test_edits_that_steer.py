@@ -1,6 +1,7 @@
 """Edits of definitions that steer a model, a user or a host: no word of them gets to a host before it is approved."""
 
 import json
+import sys
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
@@ -9,16 +10,34 @@ import pytest
 import pytest_asyncio
 
 from tests.end_to_end.scripted_host import MODERN
+from tests.end_to_end.server_harness import write_config
 from tests.faults.app_harness import Json
 from tests.peers.serving import BackgroundLoop
-from tests.pins_running.pins_harness import ChangingServer
+from tests.pins_running.pins_harness import PROGRAM, ChangingServer
 from tests.pins_running.test_every_way import LEGACY, PinnedServer, pinned
 from tests.pins_running.test_skills import skill
 from tests.polling import until
 
 WORD: Final = "xyzzy"
+# A bound that is as good as a word.
+NUMBER: Final = 731_731
 TITLE: Final[Json] = {"type": "string", "description": "The title of the order."}
-SCHEMA: Final[Json] = {"type": "object", "properties": {"title": TITLE, "count": {"type": "integer"}}}
+TAGS: Final[Json] = {"type": "array", "items": {"type": "string"}}
+SIZE: Final[Json] = {"type": "string", "enum": ["s", "m", "l"]}
+SCHEMA: Final[Json] = {
+    "type": "object",
+    "properties": {"title": TITLE, "count": {"type": "integer"}, "tags": TAGS, "size": SIZE, "note": TITLE},
+}
+# As the approved definition has it; many of the edits do not take it.
+FITTING: Final[Json] = {"title": "a", "count": 3, "tags": [], "size": "l", "note": "b"}
+# A program that calls each of some tools, and prints what comes of it.
+OF_ALL: Final = """
+for name in {names}:
+    try:
+        print(name, await call_tool(name, {given}))
+    except Exception as error:
+        print(name, error)
+"""
 BASE: Final[Json] = {
     "description": "Create one order of the whole project.",
     "inputSchema": SCHEMA,
@@ -69,6 +88,22 @@ EDITS: Final[dict[str, Json]] = {
     "unknown keyword": of_title(**{"x-note": WORD}),
     "enum descriptions": of_title(enumDescriptions=[WORD]),
     "media type": of_title(contentMediaType=WORD),
+    "fewer values and another": of_properties(size={**SIZE, "enum": ["s", "m", WORD]}),
+    "fewer values": of_properties(size={**SIZE, "enum": ["s", "m"], "description": WORD}),
+    "a number of items": of_properties(tags={**TAGS, "minItems": NUMBER}),
+    "values of items": of_properties(tags={**TAGS, "minItems": 1, "items": {"type": "string", "enum": [WORD, "b"]}}),
+    "a form of items": of_properties(tags={**TAGS, "items": {"type": "string", "pattern": WORD}}),
+    "the least number": of_properties(count={"type": "integer", "minimum": NUMBER}),
+    "the largest number": of_properties(count={"type": "integer", "maximum": -NUMBER}),
+    "steps of numbers": of_properties(count={"type": "integer", "multipleOf": NUMBER}),
+    "a length": of_title(minLength=NUMBER),
+    "form and length": of_title(pattern=f"{WORD}|b", maxLength=NUMBER, format=WORD),
+    "an argument less, and another": of_schema(
+        properties={**{n: v for n, v in SCHEMA["properties"].items() if n != "note"}, WORD: TITLE},
+        additionalProperties=False,
+    ),
+    "an optional argument that is required": of_schema(required=["title"]),
+    "one that reads": {"annotations": {"readOnlyHint": True, "destructiveHint": False}},
     "an optional argument": of_properties(xyzzy=TITLE),
     "a required argument": {**of_schema(properties={**SCHEMA["properties"], "xyzzy": TITLE}, required=["xyzzy"])},
     "required alone": of_schema(required=["title", "xyzzy"]),
@@ -182,6 +217,9 @@ async def test_no_word_gets_to_a_host(edited: PinnedServer, version: str) -> Non
             ("list_servers", {"server": "shop"}),
             *(("describe_tools", {"names": [name]}) for name in names),
             *((name, {"title": 7, "count": "no"}) for name in names),
+            *((name, FITTING) for name in names),
+            *(("call_tool", {"name": name, "arguments": FITTING}) for name in names),
+            ("run_code", {"code": OF_ALL.format(names=names, given=FITTING)}),
             *((name, {}) for name in names[:3]),
             ("call_tool", {"name": names[0], "arguments": {"title": 7}}),
             ("run_code", {"code": f"print(await call_tool({names[0]!r}, {{'title': 7}}))"}),
@@ -191,20 +229,23 @@ async def test_no_word_gets_to_a_host(edited: PinnedServer, version: str) -> Non
         for number in range(len(PROMPTS)):
             answer = await host.ask("prompts/get", {"name": f"shop.greet_{number}", "arguments": {}}).message()
             heard.append(answer.get("error"))
-        listed = {one["name"]: one for one in heard[0]["tools"]}
+    refused = [one for one in heard if "its server takes less than the approved definition" in json.dumps(one)]
+    assert len(refused) > 10, "on the direct way and by a meta tool"
     async with httpx2.AsyncClient(base_url=edited.url, timeout=20) as client:
         heard += [(await client.get(f"/v1/tools?format={form}")).text for form in ("openai", "anthropic", "gemini")]
-        body = {"tool_calls": [{"name": name, "arguments": {"title": 7}} for name in names[:5]]}
-        heard.append((await client.post("/v1/tool_calls", json=body)).text)
+        for arguments, some in (({"title": 7}, names[:5]), (FITTING, names[:20]), (FITTING, names[20:40])):
+            body = {"tool_calls": [{"name": name, "arguments": arguments} for name in some]}
+            heard.append((await client.post("/v1/tool_calls", json=body)).text)
     said = [json.dumps(one) for one in heard]
-    assert [one for one in said if WORD in one and f"always {WORD[:-1]}" not in one] == []
-    for name in set(names) & listed.keys():
-        assert listed[name]["inputSchema"] == SCHEMA, name
+    assert [one for one in said if (WORD in one or f"{NUMBER}" in one) and f"always {WORD[:-1]}" not in one] == []
 
 
 async def test_a_restart_shows_no_word_either(edited: PinnedServer, shop: ChangingServer) -> None:
+    """Nor does a list of all tools, which has the approved definitions member by member."""
+    entry = {"command": sys.executable, "args": ["-I", "-S", str(PROGRAM), str(shop.file)]}
+    path = write_config(shop.folder, {"shop": entry}, expose="all")
     with BackgroundLoop() as background:
-        again = PinnedServer(background, shop.folder / "aggregator.json", None, shop.storage)
+        again = PinnedServer(background, path, None, shop.storage)
         async with again.host("http", LEGACY) as host:
             said = [await host.ask(one).result() for one in ("tools/list", "prompts/list", "resources/templates/list")]
             said += [
@@ -212,3 +253,11 @@ async def test_a_restart_shows_no_word_either(edited: PinnedServer, shop: Changi
                 for one in range(len(EDITS))
             ]
     assert WORD not in json.dumps(said)
+    assert f"{NUMBER}" not in json.dumps(said)
+    listed = {one["name"]: one for one in said[0]["tools"]}
+    shown = listed.keys() & {f"shop.{named(one)}" for one in range(len(EDITS))}
+    assert len(shown) > len(EDITS) * 2 // 3
+    for name in shown:
+        # URIs of apps have the name of their server here.
+        said_of = {member: listed[name].get(member) for member in BASE if member != "_meta"}
+        assert said_of == {member: value for member, value in BASE.items() if member != "_meta"}, name

@@ -38,17 +38,27 @@ GOES_ON: dict[str, Json] = {
     "another type too": takes(title={"type": ["string", "null"], "description": "xyzzy"}),
     "closed": {**takes(title=_TITLE), "inputSchema": {**schema(title=_TITLE), "additionalProperties": False}},
 }
-# What breaks one.
+# What breaks each.
 BREAKS: dict[str, Json] = {
     "a new required argument": takes("xyzzy", title=_TITLE, xyzzy=_TITLE),
     "required": takes("title", title=_TITLE),
     "a narrower type": takes(title={"type": "integer"}),
     "one value": takes(title={**_TITLE, "const": "xyzzy"}),
-    "values": takes(title={**_TITLE, "enum": ["xyzzy", "b"]}),
-    "a pattern": takes(title={**_TITLE, "pattern": "xyzzy"}),
-    "a form": takes(title={**_TITLE, "format": "uri"}),
-    "a bound": takes(title={**_TITLE, "maxLength": 3}),
-    "an argument less": {**takes(), "inputSchema": {**schema(b=_TITLE), "additionalProperties": False}},
+    "no argument left": {**takes(), "inputSchema": {**schema(b=_TITLE), "additionalProperties": False}},
+}
+# What breaks some calls, a call that goes on, and one that is refused: the keyword and the place say why.
+TAKES_LESS: dict[str, tuple[Json, Json, Json, str, str]] = {
+    "values": (takes(title={**_TITLE, "enum": ["xyzzy", "b"]}), {"title": "b"}, {"title": "a"}, "enum", "/title"),
+    "a pattern": (takes(title={**_TITLE, "pattern": "xyzzy|b"}), {"title": "b"}, {"title": "a"}, "pattern", "/title"),
+    "a bound": (takes(title={**_TITLE, "maxLength": 3}), {"title": "abc"}, {"title": "abcd"}, "maxLength", "/title"),
+    "whole numbers": (takes(count={"type": "integer"}), {"count": 3}, {"count": 0.5}, "type", "/count"),
+    "an argument less": (
+        {**takes(), "inputSchema": {**schema(title=_TITLE, xyzzy=_TITLE), "additionalProperties": False}},
+        {"title": "a"},
+        {"title": "a", "count": 7},
+        "additionalProperties",
+        "/count",
+    ),
 }
 
 
@@ -117,7 +127,6 @@ async def test_the_approved_definition_is_served_until_the_new_one_is_approved(
 
 @pytest.mark.parametrize("change", BREAKS)
 async def test_what_breaks_approved_calls_is_held(shop: ChangingServer, change: str) -> None:
-    shop.says({**tool("order"), "inputSchema": schema(title=_TITLE, b=_TITLE)} if "less" in change else tool("order"))
     async with running(shop.config(), storage=shop.storage) as harness:
         await harness.settled()
         shop.says(BREAKS[change])
@@ -129,6 +138,71 @@ async def test_what_breaks_approved_calls_is_held(shop: ChangingServer, change: 
     row = (await shop.rows())["tool", "order"]
     assert row.held
     assert "served" not in row.classes
+
+
+@pytest.mark.parametrize("change", TAKES_LESS)
+async def test_of_what_takes_less_only_calls_that_break_are_refused(shop: ChangingServer, change: str) -> None:
+    """On every way of a call, before it is sent, and without a word or value that was not approved."""
+    now, goes_on, refused, keyword, pointer = TAKES_LESS[change]
+    shop.says({**tool("order"), "inputSchema": schema(title=_TITLE, count={"type": "number"})}, tool("invoice"))
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+        before = await listed(harness)
+        shop.says(now, tool("invoice"))
+        await read(harness, shop)
+        assert await listed(harness) == before
+        said = [await use(harness, "search_tools", {"query": "create one order of the whole project"})]
+        said.append(await use(harness, "describe_tools", {"names": ["shop.order"]}))
+        for arguments, fits in ((goes_on, True), (refused, False), (goes_on, True)):
+            direct = await use(harness, "shop.order", arguments)
+            inner = await use(harness, "call_tool", {"name": "shop.order", "arguments": arguments})
+            assert [one["content"][0]["text"] == "order was called" for one in (direct, inner)] == [fits, fits]
+            said += (direct, inner)
+            if not fits:
+                assert code_of(direct) == code_of(inner) == "invalid_arguments"
+                (problem,) = direct["_meta"]["aggregator/error"]["problems"]
+                assert (problem["keyword"], problem["pointer"]) == (keyword, pointer)
+                assert "aggregator pins diff shop" in direct["content"][0]["text"]
+        servers = await use(harness, "list_servers", {})
+        assert "of 1 tool the server takes less now, and refuses other calls" in servers["content"][0]["text"]
+        assert "xyzzy" not in json.dumps([*said, servers])
+        await harness.settled()
+    row = (await shop.rows())["tool", "order"]
+    assert row.held
+    assert {"served", "less"} <= set(row.classes)
+    # A start finds it in the kept lists, or in the first ones.
+    async with running(shop.config(), storage=shop.storage) as harness:
+        assert code_of(await use(harness, "shop.order", refused)) == "invalid_arguments"
+        await harness.settled()
+        assert await shop.approve("tool", "order")
+
+        async def shows_new() -> bool:
+            return await listed(harness) != before
+
+        await until(shows_new, "it is approved")
+        result = await use(harness, "shop.order", refused)
+        assert code_of(result) == "invalid_arguments"
+        assert "Expected: " in result["content"][0]["text"], "the approved schema may be quoted"
+
+
+async def test_a_prompt_is_had_without_an_argument_that_is_gone(shop: ChangingServer) -> None:
+    prompt = {"name": "greet", "description": "Greet.", "arguments": [{"name": "who"}, {"name": "how"}]}
+    shop.says(prompts=[prompt])
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+        before = await listed(harness, "prompts/list", "prompts")
+    shop.says(prompts=[{**prompt, "description": "xyzzy", "arguments": [{"name": "who"}, {"name": "xyzzy"}]}])
+    async with running(shop.config(), storage=shop.storage) as harness:
+        assert await listed(harness, "prompts/list", "prompts") == before
+        assert (await harness.ask("prompts/get", {"name": "shop.greet", "arguments": {"who": "a"}}))["messages"]
+        error = await harness.refused("prompts/get", {"name": "shop.greet", "arguments": {"who": "a", "how": "b"}})
+        assert "It does not take `how` any more." in error.message
+        assert "xyzzy" not in error.message
+        assert error.data["code"] == "invalid_arguments"
+    for arguments in ([], [{"name": "who", "required": True}, {"name": "how"}]):
+        shop.says(prompts=[{**prompt, "arguments": arguments}])
+        async with running(shop.config(), storage=shop.storage) as harness:
+            assert await listed(harness, "prompts/list", "prompts") == []
 
 
 async def test_what_a_library_writes_in_another_way_is_no_news(shop: ChangingServer) -> None:

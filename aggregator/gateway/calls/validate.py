@@ -16,6 +16,7 @@ from aggregator.schemas.checks import SchemaChecks, UncompiledSchema
 from aggregator.schemas.coerce import Correction, coerce
 from aggregator.schemas.fault import Fault, UnusableSchema
 from aggregator.schemas.look_alikes import AT_ONCE, look_alikes
+from aggregator.schemas.narrowed import narrowed_refusal, without_words
 from aggregator.schemas.output import known_faults
 from aggregator.schemas.refusal import input_refusal, output_refusal, output_unchecked, with_note
 from aggregator.schemas.workers.workers import CheckInterrupted, CheckWorkers
@@ -91,7 +92,7 @@ class Checker:
         """Return the check of calls that need no worker process; None if a schema cannot be used."""
         schemas = [rule.schema for rule in rules]
         try:
-            check = self._checks.get(tool, schemas)
+            check = self._checks.get(tool, schemas if tool.takes is None else [*schemas, tool.takes])
             output = self._checks.output(tool) if server.output_validation != "off" else None
         except UnusableSchema:
             return None
@@ -133,10 +134,22 @@ class Checker:
         except CheckInterrupted as cut:
             said = f"{tool.name} was not called: its arguments were not checked to the end ({cut})."
             raise CheckCut(tool.name, said, cut.why) from cut
+        if not faults and tool.takes is not None and (lost := await self._not_taken(tool, given, agent)):
+            return CheckedArguments(given, narrowed_refusal(tool, lost))
         if not faults:
             return CheckedArguments(given, None, corrections)
         shown = tightened(tool, rules).definition["inputSchema"]
         return CheckedArguments(given, input_refusal(tool.name, faults, shown, given))
+
+    async def _not_taken(self, tool: ToolRecord, given: dict[str, Any], agent: str) -> tuple[Fault, ...]:
+        """Return what a server no longer takes of arguments that fit the approved definition, in words of ours.
+
+        Arguments that cannot be checked are left to the server.
+        """
+        with suppress(UnusableSchema, CheckInterrupted):
+            check = self._checks.get(tool, [tool.takes] if tool.takes is not None else ())
+            return without_words(await self._faults(check, given, tool, agent), given)
+        return ()
 
     async def blame(
         self, tool: ToolRecord, given: Mapping[str, Any], rules: tuple[Tightening, ...], agent: str
@@ -164,6 +177,8 @@ class Checker:
         if own and server.coerce:
             given, _ = coerce(schema, given, lone=False, tool=tool.own_name)
             own = await self._faults(self._checks.get(tool), given, tool, agent)
+        if not own and tool.takes is not None:
+            own = await self._not_taken(tool, given, agent)
         found: list[tuple[Fault, Tightening | None]] = [(fault, None) for fault in own]
         for rule in rules:
             faults = await self._faults(self._checks.get(tool, [rule.schema]), given, tool, agent)

@@ -1,10 +1,10 @@
 """Prompts: find the server that a name belongs to, decide, and get."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from aggregator.domain.bounds.offload import for_each
-from aggregator.domain.errors import METHOD_NOT_FOUND, UpstreamRpcError
+from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError, UpstreamRpcError
 from aggregator.domain.missing import UnknownPrompt
 from aggregator.domain.names import spellings
 from aggregator.domain.uris.links import in_prompt
@@ -17,7 +17,11 @@ from aggregator.gateway.resolved_item import ResolvedItem
 from aggregator.gateway.startup import StartupWait
 from aggregator.gateway.views.views import View
 from aggregator.pins.gateway.answers import item_held
+from aggregator.schemas.refusal import INVALID_ARGUMENTS
 from aggregator.upstream.supervisor import Supervisor
+
+_NONE_LOST: Final = frozenset[str]()
+_LOST_SHOWN: Final = 6
 
 
 class Prompts:
@@ -49,6 +53,7 @@ class Prompts:
         view, name = self._agent_items.view(request), request.text("name")
         found = await self.find(view, name, request)
         request.about(found.upstream.config.id, found.own)
+        _refuse_lost(found, request.params.get("arguments"))
         permit = await self._permission.obtain(found, view, request)
         if permit.interim is not None:
             return permit.interim
@@ -131,7 +136,27 @@ class Prompts:
         record = next(self._agent_items.of(view).prompt(name), None)
         if record is None:
             return None
-        return ResolvedItem("prompt", self._upstreams[record.server], record.own_name, name, _takes(record.definition))
+        takes = _takes(record.definition)
+        lost = frozenset(takes) - record.takes if record.takes is not None else _NONE_LOST
+        return ResolvedItem("prompt", self._upstreams[record.server], record.own_name, name, takes, lost)
+
+
+def _refuse_lost(found: ResolvedItem, arguments: Any) -> None:
+    """Refuse approved arguments of a prompt that its server does not take any more.
+
+    Raises:
+        HostError: some are given.
+    """
+    lost = sorted(found.lost.intersection(arguments)) if isinstance(arguments, Mapping) else []
+    if lost:
+        server = found.upstream.config.id
+        raise HostError(
+            INVALID_PARAMS,
+            f"{found.requested:.200}: its server takes less than the approved definition allows, since it was changed. "
+            f"It does not take {', '.join(f'`{name:.60}`' for name in lost[:_LOST_SHOWN])} any more. Leave that out, "
+            f"or have an operator look at `aggregator pins diff {server}`.",
+            {"code": INVALID_ARGUMENTS, "server": server, "name": found.requested[:200], "retryable": True},
+        )
 
 
 def _takes(definition: Mapping[str, Any]) -> tuple[str, ...]:

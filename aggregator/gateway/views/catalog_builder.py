@@ -320,8 +320,11 @@ class CatalogBuilder:
         shown: list[Any] = []
         for record in records:
             yield
-            if isinstance(record, ToolRecord) and (served := judged.served.get(record.own_name)) is not None:
-                record = replace(record, version=served.version)
+            if (served := judged.served.get(record.own_name)) is not None:
+                if isinstance(record, ToolRecord):
+                    record = replace(record, version=served.version, takes=served.takes)
+                elif served.takes is not None:
+                    record = replace(record, takes=served.takes)
                 old = same.get(record.own_name)
                 record = old if old is not None and _says_the_same(old, record) else record
             shown.append(record)

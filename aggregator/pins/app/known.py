@@ -5,7 +5,7 @@ from typing import Final, cast, get_args
 
 from aggregator.pins.decide.values import ItemKey, PinKind, PinnedItem
 from aggregator.pins.gateway.state import JudgedList, ServerPins
-from aggregator.storage.records import ADDED_LATER, SERVED, ItemText, PinRow, SeenItem
+from aggregator.storage.records import ADDED_LATER, SERVED, TAKES_LESS, ItemText, PinRow, SeenItem
 
 REMOVED: Final = "removed"
 _KINDS: Final = frozenset(get_args(PinKind))
@@ -75,6 +75,7 @@ def seen_of(judged: JudgedList, *, later: bool = False) -> list[SeenItem]:
             (
                 *sorted(one.change.classes),
                 *((SERVED,) if one.served else ()),
+                *((TAKES_LESS,) if one.takes_less else ()),
                 *((ADDED_LATER,) if later and "new" in one.change.classes else ()),
             ),
             one.change.renamed_from,

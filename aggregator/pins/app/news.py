@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 from aggregator.pins.decide.upgrade import OpenCounts, between
 from aggregator.pins.decide.values import PinKind
 from aggregator.pins.gateway.state import JudgedList
-from aggregator.storage.records import ADDED_LATER, SERVED, SeenItem
+from aggregator.storage.records import MARKERS, SERVED, TAKES_LESS, SeenItem
 
 log = logging.getLogger(__name__)
 
@@ -98,12 +98,13 @@ class PinNews:
             state = ("changed and waits" if served else "is held") if one.held else "changed"
             said = f"{server}: {kind} {one.name!r:.80} {state}: {change.sentence}"
             said += "; what was approved is served" if served else ""
+            said += ", and calls that the server no longer takes are refused" if TAKES_LESS in one.classes else ""
             log.log(logging.WARNING if one.held or one.flags else logging.INFO, "%s", said)
             details = {
                 "what": what,
                 "kind": kind,
                 "item": one.name,
-                "classes": [name for name in one.classes if name not in (SERVED, ADDED_LATER)],
+                "classes": [name for name in one.classes if name not in MARKERS],
                 "flags": list(one.flags),
                 "held": one.held and not served,
                 "served": "approved" if served else "current" if not one.held else "nothing",

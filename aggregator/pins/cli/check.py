@@ -14,7 +14,7 @@ from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.slices import at_once
 from aggregator.domain.errors import OperatorError
 from aggregator.pins.cli.connected import CurrentDefinitions, said_now
-from aggregator.pins.cli.pin_files import PinFiles, label, pin_files, shown
+from aggregator.pins.cli.pin_files import PinFiles, label, pin_files, shown, waiting_state
 from aggregator.pins.decide.comparison import compare, waits
 from aggregator.pins.decide.definition import pinned_item
 from aggregator.pins.decide.flags import OtherServers, ToolIndex, flags_of
@@ -30,8 +30,9 @@ class CheckedServer:
     """The result of checking one server.
 
     baseline: the source of its pins: `lock file`, `database`, or None if nothing is pinned. held: the keys of the
-    changes that the settings hold. waiting: the keys of those that wait while the approved definitions are served. now:
-    the items to pin. flags: of items without a pin. problem: why it cannot be checked.
+    changes that the settings hold. waiting: those that wait while the approved definitions are served. less: those of
+    them of which the server does not take all. now: the items to pin. flags: of items without a pin. problem: why it
+    cannot be checked.
     """
 
     config: ServerConfig
@@ -39,6 +40,7 @@ class CheckedServer:
     found: Comparison = field(default_factory=lambda: Comparison((), (), ()))
     held: frozenset[ItemKey] = frozenset()
     waiting: frozenset[ItemKey] = frozenset()
+    less: frozenset[ItemKey] = frozenset()
     now: Sequence[PinnedItem] = ()
     flags: Mapping[ItemKey, frozenset[Flag]] = field(default_factory=dict)
     problem: str | None = None
@@ -108,13 +110,15 @@ def _checked(said: CurrentDefinitions, locked: Pins | None, stored: Pins | None,
         for one in compared.changes
         if waits(one, rules.on_change, shows_new=rules.shows_new) or (rules.asks and one.before is None)
     }
-    waiting = {
-        key
+    served = {
+        key: approved
         for key in kept
-        if (pin := pins.get(key)) is not None and approved_definition(pin.kind, pin.definition, given[key]) is not None
+        if (pin := pins.get(key)) is not None
+        and (approved := approved_definition(pin.kind, pin.definition, given[key])) is not None
     }
+    waiting, less = frozenset(served), frozenset(key for key, one in served.items() if one.takes is not None)
     baseline = "lock file" if locked is not None else "database"
-    return CheckedServer(said.config, baseline, compared, frozenset(kept - waiting), frozenset(waiting), now)
+    return CheckedServer(said.config, baseline, compared, frozenset(kept - waiting), waiting, less, now)
 
 
 def _print(one: CheckedServer, files: PinFiles, write: bool) -> None:
@@ -134,7 +138,8 @@ def _print(one: CheckedServer, files: PinFiles, write: bool) -> None:
     counts = f"{len(one.waiting)} wait, served as approved, {len(one.held)} held"
     say(f"{server}: {len(one.now)} items, {differ} from {where}, {counts}.")
     for change in changes:
-        state = "held" if change.key in one.held else "waits" if change.key in one.waiting else "accepted"
+        waits_as = waiting_state(takes_less=True) if change.key in one.less else "waits"
+        state = "held" if change.key in one.held else waits_as if change.key in one.waiting else "accepted"
         classes = ", ".join(sorted(change.classes))
         say(f"  {label(server, change.kind, change.name)}: {state}: {change.sentence} ({classes})")
     for kind, name in removed:
@@ -159,6 +164,7 @@ def _change(one: CheckedServer, change: ItemChange) -> dict[str, Any]:
         "name": change.name,
         "held": change.key in one.held,
         "waits": change.key in one.waiting,
+        "takes_less": change.key in one.less,
         "classes": sorted(change.classes),
         "flags": sorted(change.flags),
         "sentence": change.sentence,

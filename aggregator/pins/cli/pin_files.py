@@ -21,7 +21,7 @@ from aggregator.pins.decide.values import FLAGS, Flag, ItemChange, ItemKey, PinK
 from aggregator.storage.database import open_database
 from aggregator.storage.locate import full_url, sqlite_path
 from aggregator.storage.opening import Database
-from aggregator.storage.records import SERVED, PinRow
+from aggregator.storage.records import SERVED, TAKES_LESS, PinRow
 
 Locked = dict[str, dict[ItemKey, PinnedItem]]
 
@@ -183,8 +183,13 @@ def waits(row: PinRow) -> bool:
 def state_of(row: PinRow) -> str:
     """Return in words what hosts are shown of an item that changed."""
     if row.held:
-        return "waits, served as approved" if waits(row) else "held"
+        return waiting_state(takes_less=TAKES_LESS in row.classes) if waits(row) else "held"
     return "served as approved" if SERVED in row.classes else "shown"
+
+
+def waiting_state(*, takes_less: bool) -> str:
+    """Return in words the state of an item that is served as it was approved, while its current definition waits."""
+    return "waits, served as approved" + (", calls that the server no longer takes are refused" if takes_less else "")
 
 
 def upgrades(rows: Iterable[PinRow], versions: Mapping[str, tuple[str, str]]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from aggregator.cli.runtime.tables import minute, one_line, print_rows
 from aggregator.cli.runtime.writer import say
 from aggregator.pins.cli.pin_files import PinFiles, by_key, label, pin_files, shown, state_of, upgrades, waits
 from aggregator.pins.decide.values import ItemChange, ItemKey
-from aggregator.storage.records import PinRow
+from aggregator.storage.records import TAKES_LESS, PinRow
 
 Rows = dict[ItemKey, PinRow]
 
@@ -71,6 +71,7 @@ def _item(row: PinRow, change: ItemChange | None) -> dict[str, Any] | None:
         "changed": change is not None,
         "held": change is not None and row.held and not waits(row),
         "waits": change is not None and waits(row),
+        "takes_less": change is not None and waits(row) and TAKES_LESS in row.classes,
         "state": state_of(row) if change is not None else None,
         "gone": gone,
         "classes": sorted(change.classes) if change is not None else [],

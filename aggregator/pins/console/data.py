@@ -12,13 +12,13 @@ from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.tool_data import bounded, link, pin_link, pretty
 from aggregator.frontends.console.view import SignedIn
 from aggregator.pins.gateway.state import HeldItem
-from aggregator.storage.records import ADDED_LATER, SERVED, PinRow
+from aggregator.storage.records import MARKERS, SERVED, PinRow
 
 NAME: Final = 300
 _DEFINITION: Final = 24_000
 _REMOVED: Final = "removed"
 # Markers among the classes of a row that are no class of change.
-_MARKERS: Final = frozenset({_REMOVED, SERVED, ADDED_LATER})
+_MARKERS: Final = MARKERS | {_REMOVED}
 
 Rows = list[PinRow]
 

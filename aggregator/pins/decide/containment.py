@@ -435,12 +435,17 @@ def _dialect(schema: Any) -> str:
 
 
 def _leads_astray(schema: Any) -> bool:
-    """Return whether a schema has an old dialect, references that are not followed here, or a base for them."""
+    """Return whether a schema has an old dialect, references that are not followed here, a base for them, or what is no
+    type.
+    """
     if any(old in _dialect(schema) for old in ("draft-03", "draft-04", "draft-06")):
         return True
     refers = based = False
     for _, node in positions(schema):
         if any(name in node for name in _REFERENCES):
+            return True
+        kinds = node.get("type", "")
+        if not all(isinstance(one, str) for one in (kinds if isinstance(kinds, list) else [kinds])):
             return True
         target = node.get("$ref")
         refers = refers or target is not None

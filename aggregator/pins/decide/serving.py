@@ -1,18 +1,20 @@
 """The approved definition, as it is served beside a changed one. This file decides; it awaits nothing.
 
 Law: everything in it was approved. A call that fits it fits the server's current definition, but for texts that are
-empty, very long or of a form that was not ordinary, and for numbers below zero.
+empty, very long or of a form that was not ordinary, and for numbers below zero; or the current schema comes with it,
+and each call is checked against that too.
 """
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aggregator.domain.schema_walk import positions
 from aggregator.pins.decide.containment import takes_all
 from aggregator.pins.decide.definition import DEEP, canonical_text
 from aggregator.pins.decide.facts import LOWER, is_number, properties_of
 from aggregator.pins.decide.findings import same
+from aggregator.pins.decide.narrowing import loosened, removed_arguments
 from aggregator.pins.decide.values import PinKind
 from aggregator.wire.codec import decode
 
@@ -50,7 +52,18 @@ _HEADER: Final = "x-mcp-header"
 _OBJECT: Final[Mapping[str, Any]] = {"type": "object"}
 
 
-def approved_definition(kind: PinKind, pinned: str, current: Any) -> Any:
+class Approved(NamedTuple):
+    """An approved definition that is served.
+
+    takes: what the server takes of it now, if that is less: the current input schema of a tool, the names of the
+    arguments of a prompt. None if calls by the definition go on.
+    """
+
+    definition: Any
+    takes: Any = None
+
+
+def approved_definition(kind: PinKind, pinned: str, current: Any) -> Approved | None:
     """Return the approved definition if calls and reads by it go on with the current one; else None.
 
     pinned: the canonical text of what was approved. current: the definition as the server gives it.
@@ -63,15 +76,15 @@ def approved_definition(kind: PinKind, pinned: str, current: Any) -> Any:
     except ValueError:
         return None
     if kind == "instructions":
-        return approved if isinstance(approved, str) else None
+        return Approved(approved) if isinstance(approved, str) else None
     if not isinstance(approved, dict) or not isinstance(current, Mapping):
         return None
     if kind == "tool":
         text = canonical_text(kind, current)
         return _tool(approved, _in_one_form(text, current), small=max(len(pinned), len(text)) <= _LARGEST)
-    if kind == "prompt" and not _takes_arguments(approved.get("arguments"), current.get("arguments")):
-        return None
-    return approved
+    if kind == "prompt":
+        return _prompt(approved, current.get("arguments"))
+    return Approved(approved)
 
 
 def _in_one_form(text: str, current: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -83,23 +96,48 @@ def _in_one_form(text: str, current: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, dict) and DEEP not in text else current
 
 
-def _tool(approved: dict[str, Any], current: Mapping[str, Any], *, small: bool) -> dict[str, Any] | None:
+def _tool(approved: dict[str, Any], current: Mapping[str, Any], *, small: bool) -> Approved | None:
     """Return an approved tool whose arguments are still taken, without an `outputSchema` that holds no more."""
     before, after = (_as_object(one.get("inputSchema")) for one in (approved, current))
-    if not same(before, after) and not (
-        small
-        and _headers(before) == _headers(after)
-        and takes_all(_as_named(before, after), _without_edges(before, after, 0), named=True)
-    ):
-        return None
+    takes = None
+    if _says_nothing(approved.get("inputSchema")):
+        # Its library wrote no schema, so that models sent what its description says.
+        takes = None if _says_nothing(current.get("inputSchema")) else after
+    elif not same(before, after):
+        if not small or _headers(before) != _headers(after):
+            return None
+        named = _as_named(before, after)
+        if not takes_all(named, _without_edges(before, after, 0), named=True):
+            if not takes_all(named, loosened(before, after), named=True):
+                return None
+            takes = after
     if not _runs(approved.get("execution"), current.get("execution")):
         return None
     promised = approved.get("outputSchema")
     if promised is None or same(promised, kept := current.get("outputSchema")):
-        return approved
+        return Approved(approved, takes)
     if small and isinstance(kept, Mapping) and takes_all(kept, promised, named=False):
-        return approved
-    return {name: value for name, value in approved.items() if name != "outputSchema"}
+        return Approved(approved, takes)
+    return Approved({name: value for name, value in approved.items() if name != "outputSchema"}, takes)
+
+
+def _says_nothing(schema: Any) -> bool:
+    """Return whether an input schema says nothing at all about arguments, not even that there are none."""
+    return isinstance(schema, Mapping) and schema.keys() <= {"$schema"}
+
+
+def _prompt(approved: dict[str, Any], arguments: Any) -> Approved | None:
+    """Return an approved prompt if it can be had without an argument that was optional or not there."""
+    if same(approved.get("arguments"), arguments):
+        return Approved(approved)
+    old, new = _by_name(approved.get("arguments")), _by_name(arguments)
+    if old is None or new is None:
+        return None
+    required = {name for name, one in old.items() if one.get("required") is True}
+    gone = removed_arguments(old, new, required)
+    if gone is None or any(one.get("required") is True and name not in required for name, one in new.items()):
+        return None
+    return Approved(approved, frozenset(new) if gone else None)
 
 
 def _as_object(schema: Any) -> Any:
@@ -234,16 +272,6 @@ _WAYS: Final[Mapping[str, frozenset[str]]] = {
     "optional": frozenset({"call", "task"}),
     "required": frozenset({"task"}),
 }
-
-
-def _takes_arguments(before: Any, after: Any) -> bool:
-    """Return whether a prompt takes the arguments that were approved."""
-    if same(before, after):
-        return True
-    old, new = _by_name(before), _by_name(after)
-    if old is None or new is None or not old.keys() <= new.keys():
-        return False
-    return all(old.get(name, {}).get("required") is True for name, one in new.items() if one.get("required") is True)
 
 
 def _by_name(listed: Any) -> dict[str, Mapping[str, Any]] | None:

@@ -3,9 +3,10 @@
 from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
-from aggregator.storage.records import ADDED_LATER, SERVED
+from aggregator.storage.records import ADDED_LATER, SERVED, TAKES_LESS
 
 _WORKS: Final = "nothing that was approved is broken"
+_REFUSED: Final = "the server no longer takes, which are refused"
 ADDS_TOOLS: Final = "added tools while it was connected, and such tools wait for an approval"
 SHOW_NEW: Final = 'if it does so by design, write `"on_new": "show"` in its entry'
 _LATER: Final = f"the server added {{}} while it was connected, which is no upgrade: {SHOW_NEW}"
@@ -15,7 +16,7 @@ class OpenCounts(NamedTuple):
     """The items of one server that wait for an approval, by their state.
 
     served: as they were approved. new, renamed: not shown. broken: not shown, since approved calls would fail. later:
-    new ones that the server added while it was connected.
+    new ones that the server added while it was connected. less: served ones of which the server does not take all.
     """
 
     served: int = 0
@@ -23,14 +24,16 @@ class OpenCounts(NamedTuple):
     renamed: int = 0
     broken: int = 0
     later: int = 0
+    less: int = 0
 
     @classmethod
     def of(cls, classes: Iterable[Collection[str]]) -> "OpenCounts":
         """Count items by their classes."""
-        served = new = renamed = broken = later = 0
+        served = new = renamed = broken = later = less = 0
         for one in classes:
             if SERVED in one:
                 served += 1
+                less += TAKES_LESS in one
             elif "new" in one:
                 new += 1
                 later += ADDED_LATER in one
@@ -38,18 +41,19 @@ class OpenCounts(NamedTuple):
                 renamed += 1
             else:
                 broken += 1
-        return cls(served, new, renamed, broken, later)
+        return cls(served, new, renamed, broken, later, less)
 
     def words(self) -> str:
         """Return the counts as one sentence without an end."""
         fails = f"{self.broken} held, since approved calls of {'them' if self.broken > 1 else 'it'} would fail"
         parts = [
             f"{self.served} served as approved while newer definitions wait" if self.served else "",
+            f"{self.less} of them with calls that {_REFUSED}" if self.less else "",
             f"{self.new} new and held" if self.new else "",
             f"{self.renamed} held under {'other names' if self.renamed > 1 else 'another name'}"
             if self.renamed
             else "",
-            fails if self.broken else "" if self.renamed else _WORKS,
+            fails if self.broken else "" if self.renamed or self.less else _WORKS,
             # A server that also changed others was upgraded where it runs.
             _LATER.format("it" if self.later == 1 else "them") if self.later == sum(self[:4]) else "",
         ]

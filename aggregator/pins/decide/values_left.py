@@ -17,14 +17,14 @@ def has_one_value(schema: Mapping[str, Any]) -> bool:
     """Return whether one value of `enum`, or one number, is all that fits the keywords of a schema itself."""
     listed = schema.get("enum")
     if isinstance(listed, list):
-        return len({encode_sorted(one) for one in listed if _fits(one, schema)}) == 1
+        return len({encode_sorted(one) for one in listed if fits(one, schema)}) == 1
     types = _types(schema)
     if types is not None and types.isdisjoint({"integer", "number"}):
         return False
     return _is_one_number(schema, whole=types is not None and "number" not in types)
 
 
-def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
+def fits(value: Any, schema: Mapping[str, Any]) -> bool:
     """Return whether a value fits the type and the bounds of a schema; True if they do not say."""
     number = _number(value)
     types = _types(schema)

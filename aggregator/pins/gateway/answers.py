@@ -44,6 +44,8 @@ def held_note(held: Sequence[HeldItem], waiting: Sequence[HeldItem] = ()) -> str
         said.append(f"{_counted(renamed)} held under {names} until approved")
     if waiting:
         said.append(f"{_counted(waiting)} served as approved: newer definitions wait")
+    if less := [one for one in waiting if one.takes_less]:
+        said.append(f"of {_counted(less)} the server takes less now, and refuses other calls")
     if open_items := [*new, *renamed, *waiting]:
         said.append(f"an operator approves with `aggregator pins approve {open_items[0].server}`")
     return "; ".join(said)

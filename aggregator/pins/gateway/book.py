@@ -330,7 +330,7 @@ def _digests(items: Mapping[str, PinnedItem]) -> set[tuple[str, str]]:
 def _approved_text(pin: PinnedItem) -> str:
     """Return pinned instructions; an empty text while they are not read."""
     approved = approved_definition("instructions", pin.definition, None)
-    return approved if isinstance(approved, str) else ""
+    return approved.definition if approved is not None and isinstance(approved.definition, str) else ""
 
 
 def text_version(text: str) -> str:

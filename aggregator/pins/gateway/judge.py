@@ -215,11 +215,17 @@ def _judged(asked: _ListAndPins, found: Comparison, pins: Mapping[ItemKey, Pinne
         if not new and (holds or change.classes == {"cosmetic"}) and rules.on_change != "warn":
             approved = approved_definition(kind, pins[change.key].definition, given[change.name])
             if approved is not None:
-                pin, why = pins[change.key], None
+                pin, why, definition, takes_less = (
+                    pins[change.key],
+                    None,
+                    approved.definition,
+                    approved.takes is not None,
+                )
                 if holds:
-                    why = HeldItem(server, kind, change.name, why_for_hosts(change), known.approved.get(change.key))
-                served[change.name] = ServedItem(approved, _version(pin, approved), why)
-                changes.append(JudgedChange(change, holds, adopted=False, served=True))
+                    since = known.approved.get(change.key)
+                    why = HeldItem(server, kind, change.name, why_for_hosts(change), since, takes_less=takes_less)
+                served[change.name] = ServedItem(definition, _version(pin, definition), why, approved.takes)
+                changes.append(JudgedChange(change, holds, adopted=False, served=True, takes_less=takes_less))
                 continue
         if new and rest is not None:
             holds = False

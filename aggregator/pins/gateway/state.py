@@ -99,7 +99,8 @@ class HeldItem:
 
     `approved` is the time of the approval of another definition, or None. `unprotected`: it is held because its pin
     cannot be read, compared or written now. `new`: the server added it after its first list. `before`: the name under
-    which it was approved; empty if it is the same.
+    which it was approved; empty if it is the same. `takes_less`: it is served as approved, and the server does not take
+    all of that any more.
     """
 
     server: str
@@ -110,6 +111,7 @@ class HeldItem:
     unprotected: bool = False
     new: bool = False
     before: str = ""
+    takes_less: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,23 +119,27 @@ class ServedItem:
     """The approved definition of an item that the server has changed, which is shown in place of the current one.
 
     `version` is its schema version. `waits`: the reasons for which the current one waits for an approval, as in
-    `HeldItem`; None if there is no difference to approve.
+    `HeldItem`; None if there is no difference to approve. `takes`: what the server takes now, if that is less, as in
+    `Approved`.
     """
 
     definition: Any
     version: str
     waits: HeldItem | None
+    takes: Any = None
 
 
 class JudgedChange(NamedTuple):
     """A change with its consequence. `waits`: the current definition waits for an approval; `served`: the approved one
     is shown until then, and the item is not held. `adopted`: the settings accept the item, which had no pin.
+    `takes_less`: the server does not take all of what is served.
     """
 
     change: ItemChange
     waits: bool
     adopted: bool
     served: bool = False
+    takes_less: bool = False
 
     @property
     def held(self) -> bool:
