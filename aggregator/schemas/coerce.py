@@ -70,8 +70,8 @@ def coerce(
 ) -> tuple[Any, Sequence[Correction]]:
     """Return the corrected value, new if it differs, and the changes.
 
-    `lone`: a lone value may stand for a list of one. `tool` is the tool's own name, which may stand beside the
-    arguments.
+    `lone`: a lone value may stand for a list of one, and a lone member for all arguments. `tool` is the tool's own
+    name, which may stand beside the arguments.
     """
     try:
         dialect = dialect_of(schema)
@@ -112,7 +112,10 @@ class _Coercion:
         """Return the object in the one member that can only hold all arguments, or None."""
         parts = self._applicable(self._root, value, 0)
         declared, needed = self._declared(parts), {name for part in parts for name in self._required(part)}
-        holders = [name for name in HOLDERS if name in value and name not in declared]
+        holders: list[str] = [name for name in HOLDERS if name in value and name not in declared]
+        # Through meta tools, any other name holds them too, if nothing stands beside it and all that is needed inside.
+        named_otherwise = self._lone and not holders and len(value) == 1 and declared.isdisjoint(value)
+        holders = list(value) if named_otherwise else holders
         if len(holders) != 1 or not (needed - value.keys() or any(map(_is_closed, parts))):
             return None
         (holder,) = holders
@@ -120,6 +123,8 @@ class _Coercion:
             if name in declared or name not in _NAMES or not _is_name_of(value[name], tool):
                 return None
         inner = value[holder]
+        if named_otherwise and not (isinstance(inner, dict) and needed and needed <= inner.keys()):
+            return None
         if isinstance(inner, str) and len(inner) <= _TEXT_LIMIT:
             self._spend(len(inner) // _CHARACTERS)
             inner = read_text(inner, self._spend_loosely)
@@ -128,7 +133,7 @@ class _Coercion:
         self._spend((len(inner) + len(declared)) // _COMPARED)
         known = {loosened(name) for name in declared if len(name) <= _CHARACTERS}
         named = all(name in declared or (len(name) <= _CHARACTERS and loosened(name) in known) for name in inner)
-        if not (named or any(name in HOLDERS for name in inner)):
+        if not (named or (not named_otherwise and any(name in HOLDERS for name in inner))):
             return None
         self.changed.append(Correction(step("", holder), "its members are the arguments"))
         return inner

@@ -104,6 +104,16 @@ async def test_a_lone_value_is_refused_where_a_host_calls_by_name(tmp_path: Path
     assert [call["arguments"]["ids"] for call in harness.fake_upstreams["crm"].calls] == [[7]]
 
 
+async def test_arguments_in_one_member_are_unwrapped_through_meta_tools_alone(tmp_path: Path) -> None:
+    harness = open_gateway(tmp_path)
+    wrapped = Mistake("crm.weather", {"request": {"city": "Rome", "days": "3"}}, None)
+    for road, sent in (("call_tool", 1), ("run_code", 2), ("direct", 2)):
+        made = await called(harness, wrapped, road)
+        assert ("isError" in made) is (road == "direct")
+        assert len(harness.fake_upstreams["crm"].calls) == sent
+    assert [call["arguments"] for call in harness.fake_upstreams["crm"].calls] == [{"city": "Rome", "days": 3}] * 2
+
+
 async def test_the_record_has_what_is_sent(tmp_path: Path) -> None:
     """The policy, the record and the server get the same arguments."""
     harness = open_gateway(tmp_path)

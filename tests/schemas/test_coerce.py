@@ -89,6 +89,7 @@ PUT_RIGHT: list[tuple[dict[str, Any], Any, Any, list[str]]] = [
     (CITY, {"tool": "get", "input": {"params": '{"city": "Rome"}'}}, {"city": "Rome"}, ["/input", "/params"]),
     (CITY, {"kwargs": {"City": "Rome"}}, {"city": "Rome"}, ["/kwargs", "/City"]),
     ({"$ref": "#/$defs/c", "$defs": {"c": CITY}}, {"args": {"city": "Rome"}}, {"city": "Rome"}, ["/args"]),
+    (CITY, {"place": {"city": "Rome"}}, {"city": "Rome"}, ["/place"]),
 ]
 
 LEFT_ALONE: list[tuple[dict[str, Any], Any]] = [
@@ -164,6 +165,12 @@ LEFT_ALONE: list[tuple[dict[str, Any], Any]] = [
     ({"allOf": [CLOSED, {"properties": {"maxItems": {}}}]}, {"maxItems": 1}),
     (CITY, {"location": "Rome"}),
     (CITY, {"arguments": {"city": "Rome"}, "unit": "c"}),
+    (CITY, {"place": {"city": "Rome"}, "unit": "c"}),
+    (CITY, {"place": {"city": "Rome", "unit": "c"}}),
+    (CITY, {"place": {"town": "Rome"}}),
+    (CITY, {"place": {"arguments": {"city": "Rome"}}}),
+    (CITY, {"place": '{"city": "Rome"}'}),
+    ({**CITY, "required": []}, {"place": {"city": "Rome"}}),
     (CITY, {"arguments": {"city": "Rome"}, "input": {"city": "Bonn"}}),
     (CITY, {"arguments": {"town": "Rome"}}),
     (CITY, {"name": "other", "arguments": {"city": "Rome"}}),
@@ -190,8 +197,12 @@ def test_left_alone(schema: dict[str, Any], value: Any) -> None:
     assert changed == []
 
 
-@pytest.mark.parametrize(("schema", "value"), [(NUMBERS, 7), (NUMBERS, "7"), (NUMBERS, "7,8")])
-def test_a_lone_value_is_no_list_where_no_model_calls(schema: dict[str, Any], value: Any) -> None:
+@pytest.mark.parametrize(
+    ("schema", "value"), [(NUMBERS, 7), (NUMBERS, "7"), (NUMBERS, "7,8"), (CITY, {"place": {"city": "Rome"}})]
+)
+def test_a_lone_value_is_no_list_and_no_member_a_holder_where_no_model_calls(
+    schema: dict[str, Any], value: Any
+) -> None:
     assert coerce(schema, value, lone=False) == (value, [])
     assert coerce(schema, value)[0] != value
 
