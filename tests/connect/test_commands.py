@@ -33,9 +33,22 @@ class Laptop:
     def command(self, *words: str) -> list[str]:
         return [sys.executable, "-m", "aggregator", *words, "--config", str(self.folder / "aggregator.json")]
 
+    @property
+    def opened(self) -> Path:
+        """The file with the address that the browser was started with."""
+        return self.folder / "opened"
+
     def environment(self) -> dict[str, str]:
+        """Return variables with a display, and with the browser of this laptop as the only one."""
         home = {name: str(self.folder) for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")}
-        return {**os.environ, **home}
+        window = {"DISPLAY": ":0", "BROWSER": f"{self.folder / 'browser'} %s", "PATH": ""}
+        return {**os.environ, **home, **window}
+
+    def install_browser(self, code: int) -> None:
+        """Install the browser: a program that notes its address and ends with this exit code."""
+        browser = self.folder / "browser"
+        browser.write_text(f'#!/bin/sh\nprintf %s "$1" > "{self.opened}"\nexit {code}\n')
+        browser.chmod(0o700)
 
     def configure(self, **auth: str) -> None:
         """Leave one server, with this `auth`."""
@@ -44,9 +57,9 @@ class Laptop:
         config["mcpServers"] = {"wiki": {**config["mcpServers"]["wiki"], "auth": auth}}
         path.write_text(json.dumps(config))
 
-    async def start(self, *words: str) -> asyncio.subprocess.Process:
+    async def start(self, *words: str, **variables: str) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
-            *self.command(*words), stdin=-1, stdout=-1, stderr=-1, env=self.environment(), cwd=self.folder
+            *self.command(*words), stdin=-1, stdout=-1, stderr=-1, env=self.environment() | variables, cwd=self.folder
         )
 
     async def run(self, *words: str) -> tuple[int | None, str, str]:
@@ -62,7 +75,9 @@ async def laptop(tmp_path: Path) -> AsyncIterator[Laptop]:
         config: dict[str, Any] = {"mcpServers": {"wiki": entry, "plain": {"url": server.url}}}
         config["storage"] = f"sqlite+aiosqlite:///{tmp_path / 'store.db'}"
         (tmp_path / "aggregator.json").write_text(json.dumps(config))
-        yield Laptop(tmp_path, idp)
+        laptop = Laptop(tmp_path, idp)
+        laptop.install_browser(0)
+        yield laptop
 
 
 async def test_newcomer_connects_lists_and_revokes(laptop: Laptop) -> None:
@@ -77,8 +92,10 @@ async def test_newcomer_connects_lists_and_revokes(laptop: Laptop) -> None:
         assert found is not None, leave.text
         back = await browser.get(html.unescape(found[1]))
     assert "is connected" in back.text
-    out, _ = await process.communicate()
+    out, err = await process.communicate()
     assert (process.returncode, out.decode()) == (0, "The account of all agents at wiki is connected.\n")
+    assert "Open it in a browser on this machine" in err.decode()
+    assert not laptop.opened.exists()
     status, listed, _ = await laptop.run("connections", "list", "--json")
     accounts = json.loads(listed)
     assert [(one["server"], one["state"]) for one in accounts] == [("wiki", "connected")]
@@ -88,6 +105,32 @@ async def test_newcomer_connects_lists_and_revokes(laptop: Laptop) -> None:
     with closing(sqlite3.connect(laptop.folder / "store.db")) as database:
         told = [json.loads(row[0])["what"] for row in database.execute("SELECT details FROM audit_events ORDER BY at")]
     assert told == ["connected", "revoked"]
+
+
+@pytest.mark.parametrize(
+    ("code", "variables", "opens", "said"),
+    [
+        (0, {}, True, "It opens in your browser."),
+        (1, {"DISPLAY": "", "WAYLAND_DISPLAY": "wayland-0"}, True, "Open it in a browser on this machine"),
+        (0, {"DISPLAY": "", "WAYLAND_DISPLAY": ""}, False, "Open it in a browser on this machine"),
+    ],
+    ids=["opens", "fails", "no-display"],
+)
+async def test_the_browser_of_this_machine(
+    laptop: Laptop, code: int, variables: dict[str, str], opens: bool, said: str
+) -> None:
+    """The command says that the browser opens only if it did; the link is printed anyway."""
+    laptop.install_browser(code)
+    process = await laptop.start("connect", "wiki", **variables)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    link = (await process.stdout.readline()).decode().strip()
+    while "good once" not in (told := (await process.stderr.readline()).decode()):
+        assert told, "it says nothing more"
+    process.kill()
+    await process.communicate()
+    assert told.startswith(said)
+    assert (laptop.opened.read_text() if laptop.opened.exists() else None) == (link if opens else None)
 
 
 async def test_answer_is_pasted_from_another_machine(laptop: Laptop) -> None:

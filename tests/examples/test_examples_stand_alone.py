@@ -1,6 +1,7 @@
 """The examples import nothing of the product, and importing them does nothing."""
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -32,3 +33,16 @@ def test_importing_has_no_side_effects() -> None:
         [sys.executable, "-W", "error", "-c", check], cwd=ROOT, capture_output=True, text=True, timeout=10, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--no-such-option"]])
+@pytest.mark.parametrize("example", ["examples.amap", "examples.legal"])
+def test_an_example_explains_its_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], example: str, words: list[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", [example, *words])
+    with pytest.raises(SystemExit) as ended:
+        importlib.import_module(f"{example}.__main__").main()
+    out, err = capsys.readouterr()
+    assert f"usage: python -m {example}" in out + err
+    assert (ended.value.code, "serve the" in out) == ((0, True) if words == ["--help"] else (2, False))

@@ -1,7 +1,7 @@
 """What goes with a server that is connected anew, and what needs none: the product in the loop of the test."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -84,6 +84,33 @@ async def test_subscriptions_go_on_with_a_server_that_is_connected_anew() -> Non
         await harness.edit()
         assert await harness.ask("resources/unsubscribe", {"uri": uri}) == {}
         assert harness.tools() == []
+
+
+async def restart(harness: EditableHarness) -> None:
+    harness.app.servers.restart_server("box", "an operator")
+
+
+async def switch_off_and_on(harness: EditableHarness) -> None:
+    assert harness.app.servers.switch_server_off("box", "an operator")
+    assert [tool for tool in harness.tools() if tool.startswith("box.")] == []
+    await until(lambda: not harness.app.supervisor.upstreams.leaving, "its connection is closed")  # type: ignore[attr-defined]
+    assert harness.app.servers.switch_server_on("box", "an operator")
+
+
+@pytest.mark.parametrize("act", [restart, switch_off_and_on])
+async def test_subscriptions_go_on_with_a_server_that_an_operator_starts_anew(
+    act: Callable[[EditableHarness], Awaitable[None]],
+) -> None:
+    library = Library("box")
+    async with editable_app(server_config("box", type="local", **local(library))) as harness:
+        uri = "file://box//notes/a.txt"
+        assert await harness.ask("resources/subscribe", {"uri": uri}) == {}
+        await act(harness)
+        await until(lambda: harness.upstream("box").state == "ready", "it is connected")
+        await harness.upstream("box").wait_subscribed(FILE, BOUND)
+        harness.notified.clear()
+        await library.touch(FILE)
+        await until(lambda: uri in harness.notified, "the host hears of a change")
 
 
 async def test_what_a_server_says_of_its_tools_counts_as_soon_as_it_is_trusted() -> None:

@@ -69,6 +69,24 @@ async def test_beside_others_what_reads_as_theirs_is_left_out(
     assert any("'list_servers'" in line and "tool of the aggregator" in line for line in warned)
 
 
+@pytest.mark.parametrize(("fields", "own"), [({}, "off"), ({"prefix": "p"}, "p"), ({"prefix": ""}, None)])
+async def test_a_disabled_server_is_known_by_its_prefix(
+    open_harness: OpenHarness, fields: dict[str, str], own: str | None
+) -> None:
+    """What is asked of it is answered with its state; without a prefix every unknown name would seem to be its own."""
+    harness = open_harness({"on": local(Library("on")), "off": local(Library("off"), enabled=False, **fields)})
+    async with harness.host("http", MODERN) as host:
+        for prefix in ("off", "p", None):
+            dot, slash = (f"{prefix}.", f"{prefix}/") if prefix is not None else ("", "")
+            answers = [
+                await host.ask("tools/call", {"name": f"{dot}links"}).message(),
+                await host.ask("prompts/get", {"name": f"{dot}a.b"}).message(),
+                await host.ask("resources/read", {"uri": f"file://{slash}/none.txt"}).message(),
+            ]
+            told = ["off is disabled" in str(answer) for answer in answers]
+            assert told == [prefix is not None and prefix == own] * 3, answers
+
+
 async def test_policies_know_it_by_its_id(tmp_path: Path) -> None:
     """A pattern needs a server's name; one without a prefix goes by its id."""
     harness = GatewayHarness(

@@ -139,6 +139,29 @@ async def test_a_server_that_dies_while_it_asks(open_harness: OpenHarness, front
             assert (await ended.result())["_meta"]["aggregator/error"]["code"] == "outcome_unknown"
 
 
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_a_server_that_is_restarted_while_it_asks_between_calls(
+    background: BackgroundLoop, open_harness: OpenHarness, transport: str, key: str
+) -> None:
+    """The host's question is taken back, and the server has its answer before the connection is closed."""
+    asking_server = AskingWebServer("legacy")
+    base = background.open(serving(asking_server))
+    entry = {"type": transport, "url": f"{base}/{'sse' if transport == 'sse' else 'mcp'}", "isolation": "per_session"}
+    harness = open_harness({"one": entry})
+    async with harness.host("sse", VERSION, capabilities=ABLE) as host:
+        await host.call("one.after", {"key": key}).result()
+        await host.call("one.note", {"entry": f"ask late {key}"}).result()
+        question = await asked(host)
+        await harness.background.elsewhere(_restart(harness, "one"))
+        await taken_back(host, question)
+        async with asyncio.timeout(BOUND):
+            await background.elsewhere(asking_server.server.event_log.until(f"late {key}: error"))
+
+
+async def _restart(harness: ServerHarness, server: str) -> None:
+    harness.app.servers.restart_server(server, "an operator")
+
+
 @everywhere
 @pytest.mark.parametrize("upstream", ["stdio_legacy", "http_legacy", "sse"])
 async def test_a_flood_of_questions_is_bounded(harness: ServerHarness, frontend: str, upstream: str, key: str) -> None:

@@ -4,6 +4,7 @@ So do the states that a 2026-07-28 upstream hands out: they are good for nobody 
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,14 +16,14 @@ from aggregator.domain.call_record import CallRecord
 from aggregator.gateway.ask import input_required as inquiry
 from aggregator.gateway.ask import parked_calls as parked
 from tests.access.secured_harness import SecuredHarness, write_policies
-from tests.end_to_end.scripted_host import MODERN, ScriptedHost
+from tests.end_to_end.scripted_host import LEGACY, MODERN, ScriptedHost
 from tests.end_to_end.server_harness import ServerHarness
 from tests.peers.serving import BackgroundLoop, serving
 from tests.peers.toolbox import Json
 from tests.server_requests.asking_server_web import AskingWebServer
 from tests.server_requests.conftest import OpenHarness
 from tests.server_requests.entries import ABLE, ANSWERS, FORM, stdio_entry
-from tests.server_requests.replies import resume, text_as_json
+from tests.server_requests.replies import asked, reply, resume, text_as_json
 
 YES: Final = ANSWERS["form"]
 Change = Callable[[ScriptedHost, Json, Json, ScriptedHost], Awaitable[Json]]
@@ -124,6 +125,23 @@ async def of_nobody(host: ScriptedHost, params: Json, interim: Json, other: Scri
         message = await resume(host, "tools/call", params, {**interim, "requestState": state}, [YES]).message()
         assert message["error"]["code"] == -32602, state
     return message
+
+
+@pytest.mark.parametrize("state", ["request.AAAA", "x", 5])
+async def test_a_state_means_nothing_from_a_host_of_the_handshake_eras(
+    shared_harness: SecuredHarness, state: object, key: str
+) -> None:
+    """Its revision has no such member: the request is answered, and its user is asked, as without it."""
+    requests: dict[str, Json] = {
+        "tools/call": asking(key),
+        "prompts/get": {"name": "web.ask", "arguments": {"key": key, "rounds": json.dumps([[FORM]])}},
+        "resources/read": {"uri": "ask://web/one"},
+    }
+    async with shared_harness.connect_as(("http", LEGACY[-1]), "one", capabilities=ABLE) as host:
+        for count, (method, params) in enumerate(requests.items(), 1):
+            call = host.ask(method, {**params, "requestState": state, "inputResponses": {"x": YES}})
+            await reply(host, await asked(host, count), YES)
+            assert "accept" in str(await call.result())
 
 
 @every_era
