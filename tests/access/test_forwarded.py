@@ -1,6 +1,6 @@
 """Requests that somebody passed on, at every front end, and what is said of our own address."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, cast
 
@@ -106,7 +106,7 @@ async def test_wrong_keys_are_counted_for_whom_the_proxy_names(
 
 
 # What a proxy sends, and what stands before `/messages` then.
-PREFIXES: Final[list[tuple[dict[str, str], str]]] = [
+PREFIXES: Final[list[tuple[Mapping[str, str], str]]] = [
     ({}, ""),
     ({"x-forwarded-for": "192.0.2.1"}, "/public"),
     ({"host": "tools.example.com"}, "/public"),
@@ -122,6 +122,8 @@ PREFIXES: Final[list[tuple[dict[str, str], str]]] = [
     ({"x-forwarded-prefix": "/a;Domain=evil.example.com"}, "/public"),
     ({"x-forwarded-prefix": "/a" * 1_000}, "/public"),
     ({"x-forwarded-prefix": "ai"}, "/public"),
+    # Two say it: whose word counts cannot be told.
+    (httpx2.Headers([("x-forwarded-prefix", "/ai"), ("x-forwarded-prefix", "/other")]), "/public"),
 ]
 
 

@@ -17,6 +17,7 @@ from aggregator.storage.audit.chain import ChainBatch
 from aggregator.storage.backup.copying import back_up
 from aggregator.storage.backup.errors import BackupError, TargetInUse, TargetNotEmpty
 from aggregator.storage.database import open_database
+from aggregator.storage.engine.files import put_in_place
 from aggregator.storage.errors import StorageBusy, StorageError, StorageTooNew, StorageTooOld
 from aggregator.storage.opening import Database
 from aggregator.storage.records import KeyRecord
@@ -84,6 +85,19 @@ async def test_what_is_no_database_is_moved_aside_only_when_asked(tmp_path: Path
     report = await restored(url_of(path), archive, replace=True)
     assert Path(f"{report.replaced}").read_bytes().startswith(b"no database")
     assert await keys_of(url_of(path)) == [KEY.key_id]
+
+
+def test_a_database_is_set_aside_with_what_sqlite_keeps_beside_it(tmp_path: Path) -> None:
+    """Its last rows may be there alone, and must not be read as those of the new one."""
+    path, new = tmp_path / "b.db", tmp_path / "new.db"
+    content = {"": b"rows", "-wal": b"the last rows", "-shm": b"an index of them"}
+    for ending, data in content.items():
+        Path(f"{path}{ending}").write_bytes(data)
+    new.write_bytes(b"new rows")
+    aside = put_in_place(new, path, keep=True)
+    assert {ending: Path(f"{aside}{ending}").read_bytes() for ending in content} == content
+    assert path.read_bytes() == b"new rows"
+    assert len(list(tmp_path.iterdir())) == 1 + len(content)
 
 
 async def test_a_database_that_is_open_elsewhere_is_left_alone(tmp_path: Path, archive: bytes) -> None:

@@ -128,6 +128,23 @@ async def test_who_is_no_operator_changes_nothing(own: ConsoleHarness) -> None:
     assert own.app.upstreams["shop"] is before
 
 
+@pytest.mark.parametrize("action", ["restart", "disable", "enable"])
+async def test_a_server_that_is_disabled_in_the_configuration_is_enabled_there(
+    background: BackgroundLoop, tmp_path: Path, action: str
+) -> None:
+    """Proves: E5. The console says so, for each of its buttons, and starts nothing."""
+    entry = {**RecordingToolbox(SHOP, {}).config_entry(), "enabled": False}
+    own = ConsoleHarness(background, tmp_path, {"shop": entry}, POLICY)
+    before = own.app.upstreams["shop"]
+    async with own.signed_in("operator", "maria") as maria:
+        refused = await post(maria, f"/console/servers/shop/{action}")
+    assert refused.status_code == 409
+    assert "shop is disabled in the configuration" in refused.text
+    assert own.app.upstreams["shop"] is before
+    assert before.state == "disabled"
+    assert "maria" not in str((await shown(own, "shop"))["events"])
+
+
 async def test_nothing_is_restarted_while_the_program_ends(own: ConsoleHarness) -> None:
     async with own.signed_in("operator") as maria:
         await own.background.elsewhere(_drain(own))

@@ -5,11 +5,13 @@ import asyncio
 import pytest
 
 from aggregator.domain.errors import RpcError
+from aggregator.gateway.host import Host
 from aggregator.upstream.transports import http as transport
+from tests.peers.back_channel import FakeBackChannel
 from tests.peers.fake_connection import FakeConnection
 from tests.polling import until
 
-from .app_harness import AppHarness, running_app, server_config
+from .app_harness import AppHarness, running_app, server_config, text_of
 from .raw_http import Handler, RawHttpServer, ReceivedRequest, ReplyWriter, raw_http
 
 # Enough for dozens of attempts at the shortened delays.
@@ -117,6 +119,29 @@ async def test_an_error_that_sounds_alike_is_the_answer(kind: str) -> None:
                 await harness.call("web.echo")
             assert raw.count("tools/call") == 1
             assert raw.count("initialize") == before
+
+
+@pytest.mark.parametrize("kind", ["404", "410", "200"])
+async def test_a_forgotten_session_of_one_host_is_renewed(kind: str) -> None:
+    """C2, C11: that session once, for all calls of the host at the time, and no other host's."""
+    async with raw_http() as raw:
+        raw.on["tools/call"] = forgetful(raw, *FORGOTTEN[kind])
+        web = server_config("web", type="http", url=raw.url, isolation="per_session")
+        async with running_app(web) as harness:
+            hosts = [Host("test", "canonical", version="2025-11-25", session=name) for name in ("one", "two")]
+
+            async def call(host: Host) -> None:
+                params = {"name": "web.echo", "arguments": {"say": str(host.session)}}
+                result = await harness.app.gateway.answer(host, "tools/call", params, FakeBackChannel())
+                assert text_of(dict(result)) == str(host.session)
+
+            await call(hosts[0])
+            forgotten = {seen.session for seen in raw.seen if seen.method == "tools/call"}
+            await call(hosts[1])
+            before = raw.count("initialize")
+            raw.sessions.difference_update(forgotten)
+            await asyncio.gather(*(call(host) for host in hosts for _ in range(3)))
+            assert raw.count("initialize") == before + 1
 
 
 @pytest.mark.parametrize("short", [0.0, 60.0])

@@ -11,6 +11,7 @@ import pytest
 from aggregator.schemas.check import compile_check
 from aggregator.schemas.fault import UnusableSchema
 from aggregator.upstream.lists import paging as listing
+from tests.polling import until
 
 from .app_harness import Json, lines_of, raw_stdio, running_app, text_of
 
@@ -207,6 +208,21 @@ async def test_a_list_without_end_is_used_as_far_as_it_came(
     assert "pag" in line
     assert "`tools/list`" in line
     assert any("book" in record.getMessage() and "`tools/list`" in record.getMessage() for record in caplog.records)
+
+
+async def test_a_list_that_is_whole_again_is_no_longer_called_faulty(tmp_path: Path) -> None:
+    """C5: neither models nor operators are told of a fault that the server has mended."""
+    path = listed(tmp_path, tool("one"))
+    path.write_text(json.dumps({"tools": [tool("one")], "nextCursor": "a"}))
+    async with running_app(raw_stdio("book", listing=path)) as harness:
+        upstream = harness.upstream("book")
+        assert "`tools/list`" in text_of(await harness.call("list_servers"))
+        assert len(upstream.faults.for_operators()) == 1
+        listed(tmp_path, tool("one"), tool("two"))
+        await upstream.read_tools_again()
+        await until(lambda: len(upstream.definitions) == 2, "the list was read again")
+        assert "`tools/list`" not in text_of(await harness.call("list_servers"))
+        assert upstream.faults.for_operators() == []
 
 
 @pytest.mark.parametrize("text", ['{"tools":null}', '{"tools":[]}'])

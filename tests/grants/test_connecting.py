@@ -1,6 +1,7 @@
 """A person connects an account once, in one browser; what comes back otherwise is refused."""
 
 import asyncio
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,9 +10,11 @@ import pytest
 from aggregator.accounts.grants.errors import ConnectFailed
 from aggregator.accounts.grants.sign_in_attempts import SignInAttempts
 from aggregator.accounts.oauth.authorization import LoginAttempt
+from aggregator.accounts.oauth.token_response import TokenResponse
 from aggregator.accounts.storage.records import digest_of
-from aggregator.domain.principal import Principal
-from tests.grants.harness import REDIRECT, Accounts, Events, owner, process
+from aggregator.domain.grant_owner import GrantOwner
+from aggregator.domain.principal import Principal, TokenFacts
+from tests.grants.harness import REDIRECT, Accounts, Events, owner, process, server_config
 
 
 async def test_another_process_can_finish_what_one_began(both: Accounts) -> None:
@@ -85,6 +88,20 @@ async def test_who_waits_hears_of_it(both: Accounts) -> None:
         waiting = asyncio.create_task(other.wait(owner("alice"), both.config, 20))
         await asyncio.sleep(0)
         await both.connect("alice")
+        assert await waiting
+
+
+async def test_who_waits_hears_of_a_sign_in_that_is_enough(here: Accounts) -> None:
+    """Where the company vouches for its people, they connect nothing: the call goes on once they are signed in."""
+    company = "https://company.example"
+    config = server_config(here.config.url or "", per="user", idp=company, grant="enterprise")
+    ada = GrantOwner("user", (company, "ada"))
+    assert not await here.grants.wait(ada, config, 0.01)
+    async with asyncio.timeout(10):
+        waiting = asyncio.create_task(here.grants.wait(ada, config, 5))
+        await asyncio.sleep(0)
+        signed_in = TokenFacts(company, "ada", expires=time.time() + 600)
+        await here.grants.signed_in("no link", signed_in, TokenResponse("access", id_token="of ada"))
         assert await waiting
 
 

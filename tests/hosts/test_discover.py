@@ -229,6 +229,26 @@ def test_variables_move_the_files_of_hosts(tmp_path: Path) -> None:
     assert tmp_path / "cline.json" in paths["cline"]
 
 
+@pytest.mark.parametrize(
+    ("host", "variable", "usual", "rest"),
+    [
+        ("gemini-cli", "ProgramData", "C:/ProgramData", "gemini-cli/settings.json"),
+        ("claude-code", "ProgramFiles", "C:/Program Files", "ClaudeCode/managed-mcp.json"),
+        ("claude-desktop", "APPDATA", "AppData/Roaming", "Claude/claude_desktop_config.json"),
+        ("vscode", "APPDATA", "AppData/Roaming", "Code/User/mcp.json"),
+        ("goose", "APPDATA", "AppData/Roaming", "Block/goose/config/config.yaml"),
+        ("crush", "LOCALAPPDATA", "AppData/Local", "crush/crush.json"),
+    ],
+)
+def test_folders_of_windows_that_are_elsewhere(tmp_path: Path, host: str, variable: str, usual: str, rest: str) -> None:
+    """The folders that Windows names by a variable, such as on another drive, and the usual ones without it."""
+    home = tmp_path / "home"
+    usual_folder = Path(usual) if usual.startswith("C:") else home / usual
+    for environ, folder in (({variable: str(tmp_path / "else")}, tmp_path / "else"), ({}, usual_folder)):
+        machine = Machine("windows", home, environ, tmp_path / "folder")
+        assert folder / rest in {file.path for file in host_named(host).files(machine)}
+
+
 def cursor_problem(tmp_path: Path, content: bytes) -> str | None:
     machine = empty_machine(tmp_path)
     put(machine.home / ".cursor" / "mcp.json", content)

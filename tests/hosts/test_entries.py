@@ -277,3 +277,45 @@ def test_codex_is_told_to_wait_for_a_program_and_not_for_an_address() -> None:
     codex = host_named("codex")
     assert codex.write(OwnLaunch(command="aggregator", args=("stdio",)))["required"] is True
     assert "required" not in codex.write(OwnLaunch(url="http://127.0.0.1:8642/mcp"))
+
+
+# What the documentation of a host wants in an entry for a program, and in one for an address, beside these themselves.
+_TAGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "claude-code": ({"type": "stdio", "alwaysLoad": True}, {"type": "http", "alwaysLoad": True}),
+    "vscode": ({"type": "stdio"}, {"type": "http"}),
+    "vscode-insiders": ({"type": "stdio"}, {"type": "http"}),
+    "devin": ({}, {"transport": "http"}),
+    "cline": ({"disabled": False}, {"type": "streamableHttp", "disabled": False}),
+    "roo-code": ({"disabled": False}, {"type": "streamable-http", "disabled": False}),
+    "kilo-code-legacy": ({"disabled": False}, {"type": "streamable-http", "disabled": False}),
+    "codex": ({"required": True}, {}),
+    "zed": ({"source": "custom"}, {}),
+    "continue": ({"name": "aggregator", "type": "stdio"}, {"name": "aggregator", "type": "streamable-http"}),
+    "copilot-cli": ({"type": "local", "tools": ["*"]}, {"type": "http", "tools": ["*"]}),
+    "opencode": ({"type": "local"}, {"type": "remote"}),
+    "kilo-code": ({"type": "local"}, {"type": "remote"}),
+    "kiro": ({"disabled": False}, {"disabled": False}),
+    "droid": ({"type": "stdio", "disabled": False}, {"type": "http", "disabled": False}),
+    "crush": ({"type": "stdio"}, {"type": "http"}),
+    "qoder-cli": ({}, {"type": "http"}),
+    "goose": (
+        {"name": "aggregator", "type": "stdio", "enabled": True, "timeout": 300, "envs": {}},
+        {"name": "aggregator", "type": "streamable_http", "enabled": True, "timeout": 300, "headers": {}},
+    ),
+    "5ire": (
+        {"name": "aggregator", "type": "local", "isActive": True},
+        {"name": "aggregator", "type": "remote", "isActive": True},
+    ),
+}
+_ITSELF = {"command", "cmd", "args", "url", "uri", "httpUrl", "serverUrl"}
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.id)
+def test_an_entry_has_the_type_that_its_host_wants(host: HostProgram) -> None:
+    """Without it, or with that of the other kind, the host leaves the server out; but we can read it."""
+    program, address = _TAGS.get(host.id, ({}, {}))
+    written = host.write(OwnLaunch(command="aggregator", args=("stdio",)))
+    assert {name: value for name, value in written.items() if name not in _ITSELF} == program
+    if "http" in host.speaks:
+        written = host.write(OwnLaunch(url="http://127.0.0.1:8642/mcp"))
+        assert {name: value for name, value in written.items() if name not in _ITSELF} == address

@@ -10,6 +10,7 @@ from aggregator.dialects.names import dialect_of
 from aggregator.gateway.dotless_hosts import refuses_dots
 from aggregator.hosts.discover import FoundServer, discover
 from aggregator.hosts.every_host import HOSTS, host_named
+from aggregator.hosts.machine import host_environment
 from aggregator.hosts.model import HostLimits, HostProgram, Machine, UnusableEntry
 from tests.hosts.grounds import put
 
@@ -169,3 +170,11 @@ def test_a_name_may_be_as_long_as_the_host_says(limits: HostLimits, taken: int) 
     """F2: with what the host writes before it; a host that says nothing takes any."""
     names = ["a" * taken, "b" * (taken + 1)]
     assert limits.long_names(names, "aggregator") == (names[1:] if limits.longest is not None else [])
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.id)
+def test_which_variables_a_host_gives_to_a_program(host: HostProgram) -> None:
+    """All that it has, or a few that every program needs; doctor starts servers with these."""
+    given = host_environment(host, "linux", {"HOME": "/home/ada", "PATH": "/home/ada/bin", "MY_OWN": "1"})
+    assert given["HOME"] == "/home/ada"
+    assert ("MY_OWN" in given) == (host.id in {"claude-code", "vscode", "vscode-insiders", "opencode"})

@@ -3,8 +3,10 @@
 import asyncio
 import json
 import logging
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from aiohttp import web
 from aggregator.notify.send import notifier as notifying
 from aggregator.notify.send import receiver as receiving
 from aggregator.notify.send.notifier import Notifier, ReachedLimit
+from tests.deploy.authority import self_signed
 from tests.notify.hook_server import SECRET, HookServer, Waits, ask, build, is_ours, receiver
 from tests.polling import until
 
@@ -150,6 +153,24 @@ async def test_a_dead_receiver_costs_bounded_attempts(caplog: pytest.LogCaptureF
     lines = [record.getMessage() for record in caplog.records if record.name.startswith("aggregator.notify.send")]
     assert len(lines) == 1
     assert "secret-part" not in caplog.text
+
+
+@pytest.mark.parametrize(("secure", "said"), [(True, "its certificate is not one"), (False, "ServerDisconnected")])
+async def test_why_a_receiver_cannot_be_told(tmp_path: Path, secure: bool, said: str) -> None:
+    """A certificate that nobody vouches for, and a connection that ends without an answer, are told apart."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER) if secure else None
+    if context is not None:
+        context.load_cert_chain(*self_signed(tmp_path / "own"))
+
+    def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0, ssl=context)
+    url = f"http{'s' if secure else ''}://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    async with server, running(build(receiver(url), waits=Waits())) as notifier:
+        ask(notifier)
+        await until(lambda: report(notifier)["failed"] == 1)
+        assert report(notifier)["problem"].startswith(said)
 
 
 async def test_a_flood_to_a_hanging_receiver_is_bounded_and_counted(hook: HookServer) -> None:

@@ -4,6 +4,8 @@ The table is one in memory, whose answers the test holds back.
 """
 
 import asyncio
+import sys
+import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -15,7 +17,7 @@ import pytest
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.replicas.group.clock import GroupClock
 from aggregator.replicas.group.lease_rules import RENEW_EVERY, STOPS_AFTER, Observation, OwnTime
-from aggregator.replicas.group.leases import HeldLease, Leases
+from aggregator.replicas.group.leases import HeldLease, Leases, awake_and_asleep
 from aggregator.storage.errors import StorageBusy
 from aggregator.storage.records import LeaseRecord
 from tests.replicas.limit_simulation import simulated
@@ -312,3 +314,15 @@ def test_when_a_lease_may_be_taken(rows: list[LeaseRecord | None], free: str) ->
     since = {"at once": last, "after a lease": last + LEASE, "after a lease of the first": LEASE, "never": 1e9}[free]
     assert not seen.may_take(since - 0.1, "me") or free == "at once"
     assert seen.may_take(since, "me") is (free != "never")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="its one clock runs on while the machine sleeps")
+def test_the_clock_of_leases_runs_on_while_the_machine_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that wakes up does not believe that it still holds what others have taken meanwhile."""
+    sleeps = time.CLOCK_MONOTONIC if sys.platform == "darwin" else time.CLOCK_BOOTTIME
+    clocks = {sleeps: 50.0}
+    monkeypatch.setattr(time, "clock_gettime", clocks.__getitem__)
+    monkeypatch.setattr(time, "monotonic", lambda: 1.0)
+    before = awake_and_asleep()
+    clocks[sleeps] += 3_600
+    assert awake_and_asleep() - before == 3_600

@@ -10,6 +10,7 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -283,6 +284,20 @@ def test_a_missing_package_is_named_with_its_cure(
     environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_PROTOCOL": protocol}
     assert open_spans(environ, str) is None
     assert [f'pip install "aggregator-mcp[{extra}]"' in line for line in caplog.messages] == [True]
+
+
+def test_a_package_that_does_not_load_is_told_without_a_name(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Proves: D9. A library of the system that is missing raises an error that names no package."""
+
+    class Broken(ModuleType):
+        def __getattr__(self, name: str) -> object:
+            raise ImportError("libgrpc.so: cannot open shared object file")
+
+    monkeypatch.setitem(sys.modules, "aggregator.telemetry.otlp", Broken("broken"))
+    assert open_spans({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}, str) is None
+    assert [line.startswith("tracing is off, a package is missing") for line in caplog.messages] == [True]
 
 
 def test_a_variable_that_cannot_be_leaves_tracing_off(

@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aggregator.wire.codec import Raw, decode, decode_received, encode
+from aggregator.wire.pieces import pieces
 
 from .strategies import json_values
 
@@ -110,3 +111,25 @@ def test_nesting_too_deep_to_write_is_a_value_error(inmost: Any, depth: int) -> 
     else:
         assert depth < DEPTH
         assert written.startswith(b"[" * depth)
+
+
+LONG: str = "x" * 300_000
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        LONG * 4,
+        [1, LONG, LONG],
+        [LONG, LONG, 1],
+        ["short"] * 100 + [LONG] * 2,
+        {"a": 1, "b": LONG, "c": [LONG, LONG]},
+        {"a": {"b": [0, {"c": LONG, "d": LONG}]}},
+    ],
+    ids=["text", "small-first", "small-last", "after-a-full-piece", "object", "deep"],
+)
+def test_no_piece_of_a_large_value_is_large(value: Any) -> None:
+    """Wherever the long texts stand: other threads have their turn between two pieces."""
+    parts = list(pieces(value))
+    assert b"".join(parts) == encode(value)
+    assert max(map(len, parts)) < len(LONG)

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import math
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from aggregator.cli.runtime import collector
-from aggregator.cli.runtime.collector import MANY, spare_catalogs
+from aggregator.cli.runtime.collector import MANY, spare_catalogs, spare_start
 from tests.polling import until
 
 
@@ -56,3 +57,15 @@ async def test_a_small_catalog_is_left_to_the_collector(frozen: list[str]) -> No
         await asyncio.sleep(0)
     assert frozen == []
     sparing.cancel()
+
+
+def test_the_collector_seldom_goes_through_all_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for millions of objects that were made; by default it is 70,000."""
+    before = gc.get_threshold()
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    gc.set_threshold(700, 10, 10)
+    try:
+        spare_start()
+        assert math.prod(gc.get_threshold()) > 1_000_000
+    finally:
+        gc.set_threshold(*before)
