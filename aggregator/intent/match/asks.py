@@ -73,6 +73,8 @@ def _asks_for(row: LanguageRow, before: str, after: str) -> bool:
         return False
     if row.asking.search(before) or row.asking_behind.search(after) or row.using.match(before):
         return True
+    if row.joining.fullmatch(before):
+        return True
     order = row.ordering.fullmatch(before)
     return order is not None and is_order(order["order"])
 

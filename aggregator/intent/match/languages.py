@@ -100,6 +100,11 @@ class LanguageRow:
         return re.compile(rf"{self._joined}(?P<order>[^\W\d_]{{2,20}}){self._filled}$" if self.joins else _NEVER)
 
     @cached_property
+    def joining(self) -> re.Pattern[str]:
+        """A clause up to a name that has nothing but words that lead on: `Dann noch`."""
+        return re.compile(rf"\W{{0,3}}{_any_of(self.joins)}\W{{0,3}}{self._joined}{self._filled}")
+
+    @cached_property
     def order(self) -> re.Pattern[str]:
         """The beginning of a clause that orders or requests something of a server."""
         return re.compile(rf"{self._joined}{_any_of(self.orders, self.uses, self.asks)}")
@@ -148,7 +153,7 @@ def _any_of(*lists: str) -> str:
 _EN: Final = LanguageRow(
     "en",
     asks="can_you could_you would_you will_you can_we could_we please let's let_us go_ahead_and i'd_like i_would_like "
-    "i_want_you_to i_need you_should give_me get_me show_me",
+    "i_want_you_to i_need you_should give_me get_me show_me do_a",
     places="in on with using via through from",
     of="of for in about from at by into on with",
     refuses="no not never don't without stop avoid cannot can't won't shouldn't instead_of rather_than",
@@ -190,8 +195,8 @@ _FR: Final = LanguageRow(
     asks="peux-tu pouvez-vous pourrais-tu pourriez-vous peut-on pouvons-nous veux-tu voulez-vous voudrais-tu tu_peux "
     "vous_pouvez tu_pourrais vous_pourriez est-ce_que_tu_peux est-ce_que_tu_pourrais est-ce_que_vous_pouvez "
     "est-ce_que_vous_pourriez serait-il_possible s'il_te_plaît s'il_vous_plaît s'il_te_plait s'il_vous_plait stp "
-    "svp veuillez merci_de fais fais-moi donne-moi donnez-moi faites faisons on_va je_veux je_voudrais j'aimerais "
-    "que_tu que_vous j'ai_besoin il_faut il_me_faut il_me_faudrait sers-toi servez-vous",
+    "svp veuillez merci_de merci_d fais fais-moi donne-moi donnez-moi faites faisons on_va je_veux je_voudrais "
+    "j'aimerais que_tu que_vous j'ai_besoin il_faut il_me_faut il_me_faudrait sers-toi servez-vous",
     orders="cherche cherchez trouve trouvez lis lisez crée créez montre montrez ouvre ouvrez écris envoie envoyez "
     "supprime ajoute liste",
     uses="utilise utilisez demande demandez",
@@ -238,16 +243,18 @@ _JA: Final = LanguageRow(
     form_means="で|を(?:使って|用いて|使用して)|に",
     form_refuses="ないで|ないよう|なくて|禁止|やめて|止めて|使わない|呼ばない|ずに",
     form_tells="(?:って|とは|は)(?:何|なに|なん|どう|いつ|なぜ|誰)|とは|について|の(?:使い方|説明|意味|違い)"
-    "|[^、。]{0,12}(?:した|った|ました|でした)(?:$|が|けど|ら|の)|[^、。]{0,20}(?<!願いし)(?<!頼み)(?:です|ます)$",
+    "|[^、。]{0,12}(?:した|った|ました|でした)(?:$|が|けど|ら|の)|[^、。]{0,20}(?<!願いし)(?<!頼み)(?:ですか?|ます)$",
 )
+# Korean syllables that end in a past: 했, 썼; all with ㅆ but 있 (be) and 겠 (shall).
+_PAST: Final = "".join(chr(code) for code in range(0xAC00 + 20, 0xD7A4, 28) if chr(code) not in "있겠")
 _KO: Final = LanguageRow(
     "ko",
     form_asks="줘요?|주세요|주십시오|줄래요?|줄 ?수 ?있(?:어|니|나요|을까요?)요?|부탁(?:해|해요|합니다|드려요)?"
     "|하자|합시다|해라|해|하세요|하십시오|눌러",
     form_means="으?로|에서?|[을를] (?:사용|이용)",
     form_refuses="지 ?마|말아|말고|않|금지|없이",
-    form_tells="[^,.]{0,12}(?:뭐|뭘|뭔|무엇|왜|어떻게|언제|[했었았]|인가|나요|습니까|사용법|설명|차이)"
-    "|[^,.]{0,20}(?<![줘세해까])(?<!드려)요$",
+    form_tells=rf"[^,.]{{0,12}}(?:뭐|뭘|뭔|무엇|왜|어떻게|언제|[{_PAST}]|인가|나요|습니까|사용법|설명|차이)"
+    r"|[^,.]{0,20}(?<![줘세해까래])(?<!드려)요$",
 )
 # The rest of Chinese is in `phrasing` and `explicit`.
 _ZH: Final = LanguageRow(
