@@ -197,6 +197,7 @@ def test_at_a_terminal_there_is_a_table_while_servers_start(at_terminal: AtTermi
     assert code == 1
     assert "\x1b[?25l" in shown, "the cursor is hidden while the table is live"
     assert shown.index("\x1b[?25h") < shown.index("what is wrong"), "and the table is gone before the result"
+    assert "2 of 2 still start" not in shown, "one of them is disabled"
 
 
 def test_elsewhere_there_is_no_table(config: Path) -> None:
