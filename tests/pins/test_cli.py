@@ -142,6 +142,30 @@ def test_an_upgrade_that_no_host_has_seen_is_found_and_not_approved(
     assert "Nothing differs from what was approved; shop cannot be asked now: it is " in capsys.readouterr().out
 
 
+def test_what_takes_less_is_told_from_what_goes_on(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    shop.is_seen()
+    bounded = {"type": "object", "properties": {"title": {"type": "string", "maxLength": 3}}}
+    shop.says({**tool("order"), "inputSchema": bounded}, reworded("invoice", "Bill."))
+    assert shop.is_seen() == ["invoice", "order"]
+    capsys.readouterr()
+    state = "waits, served as approved, calls that the server no longer takes are refused"
+    assert status.status(shop.path) == 1
+    printed = capsys.readouterr().out
+    assert f"shop.order: {state}: `title` may be less than before (narrower), seen " in printed
+    assert "shop.invoice: waits, served as approved: its description changed" in printed
+    assert (
+        "2 served as approved while newer definitions wait, 1 of them with calls that the server no longer" in printed
+    )
+    assert "nothing that was approved is broken" not in printed
+    assert status.status(shop.path, as_json=True) == 1
+    items = json.loads(capsys.readouterr().out)["servers"][0]["items"]
+    assert {item["name"]: item["takes_less"] for item in items} == {"order": True, "invoice": False}
+    assert difference.diff(shop.path, "shop", "order") == 0
+    assert f"narrower; {state}; approved" in capsys.readouterr().out
+    assert check.check(shop.path) == 1
+    assert f"  shop.order: {state}: `title` may be less than before (narrower)" in capsys.readouterr().out
+
+
 def test_a_server_that_is_served_is_not_asked_beside(
     shop: Shop, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

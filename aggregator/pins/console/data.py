@@ -12,7 +12,7 @@ from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.tool_data import bounded, link, pin_link, pretty
 from aggregator.frontends.console.view import SignedIn
 from aggregator.pins.gateway.state import HeldItem
-from aggregator.storage.records import MARKERS, SERVED, PinRow
+from aggregator.storage.records import MARKERS, SERVED, TAKES_LESS, PinRow
 
 NAME: Final = 300
 _DEFINITION: Final = 24_000
@@ -85,6 +85,7 @@ def listed(server: str, row: PinRow, held: HeldItem | None) -> dict[str, Any]:
         "href": pin_link(server, row.kind, row.name),
         "held": held is not None or is_held(row),
         "waits": held is None and row.held and SERVED in row.classes,
+        "takes_less": held is None and row.held and TAKES_LESS in row.classes,
         "why": held.why if held is not None else "",
         "changed": is_changed(row),
         "gone": _REMOVED in row.classes,

@@ -230,6 +230,7 @@ class ToolPage:
         waiting = pins.waiting_item(tool.server, "tool", tool.own_name) if pins is not None else None
         return {
             "waits": waiting.why if waiting is not None else "",
+            "takes_less": waiting is not None and waiting.takes_less,
             "name": tool.name[:_NAME],
             "href": link("tools", tool.name),
             "own_name": tool.own_name[:_NAME],
