@@ -49,6 +49,7 @@ from aggregator.gateway.calls.validate import Checker
 from aggregator.gateway.dispatcher import Dispatcher
 from aggregator.gateway.drain import Drain
 from aggregator.gateway.hooks import CallHooks
+from aggregator.gateway.meta.kept_answers import KeptAnswers
 from aggregator.gateway.meta.plain_calls import PlainCalls
 from aggregator.gateway.meta.registry import MetaTools
 from aggregator.gateway.playground.playground import Playground
@@ -317,6 +318,7 @@ def _build_gateway(
     )
     pipeline.reconfigure(config)
     drain = call_log.drain
+    kept_answers = KeptAnswers(lists.finder, views, supervisor)
     direct = DirectCalls(
         supervisor=supervisor,
         views=views,
@@ -327,7 +329,7 @@ def _build_gateway(
         delivery=delivery,
         pipeline=pipeline,
         rate_limits=rate_limits,
-        inner_calls=PlainCalls(lists.meta_tools, lists.finder, resolver, supervisor),
+        inner_calls=PlainCalls(lists.meta_tools, lists.finder, resolver, supervisor, kept_answers),
     )
     programs = RunPrograms(config, views, lists.input_requests, call_log, large_results, hooks)
     permission = ItemPermission(approval, hooks)
@@ -376,6 +378,7 @@ def _build_gateway(
             skill_reader,
             lists.dialects,
             reports,
+            kept_answers,
         ),
         dialects=lists.dialects,
         exposure=lists.exposure,

@@ -25,7 +25,7 @@ from aggregator.gateway.host import Host
 from aggregator.wire.codec import decode_from_host, encode
 from aggregator.wire.lines import WINDOW, LineReader, answered_by, asked_by
 from aggregator.wire.message import Incoming
-from aggregator.wire.peer import Channel, Peer
+from aggregator.wire.peer import Answered, Channel, Peer
 from aggregator.wire.pipes import pipe_for
 from aggregator.wire.responses import encode_error, error_message
 
@@ -116,11 +116,17 @@ class StdioFrontend(LineReader):
             self._known = self._gateway.direct.known(self._host, params)
         return result
 
-    def _begin(self, request_id: str | int, method: str, params: dict[str, Any]) -> DirectCall | None:
+    def _begin(self, request_id: str | int, method: str, params: dict[str, Any]) -> DirectCall | Answered | None:
         """Begin a call that is like one before, without a task."""
-        known = self._known
+        known, name = self._known, params.get("name")
         if method != CALL or known is None:
             return None
+        if type(name) is str and name in self._gateway.direct.answered_again:
+            result = self._gateway.direct.answer_again(known, params, request_id)
+            if result is None:
+                return None
+            self.peer.finish(request_id, result)
+            return Answered.ANSWERED
         return self._gateway.direct.send_at_once(known, params, StdioAnswer(self._gateway, self.peer, request_id))
 
     def _on_notification(self, method: str, params: dict[str, Any]) -> None:

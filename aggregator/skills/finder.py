@@ -66,6 +66,12 @@ class SkillFinder:
             if items is self._current.resources:
                 self._fresh.set()
 
+    @property
+    def settled(self) -> bool:
+        """True if there are no skills, or all of the current snapshot are indexed."""
+        items = self._current.resources
+        return not items.skills.records or (self._known is not None and self._known.items is items)
+
     async def named(self, view: View, name: str) -> ItemRecord | None:
         """Return the agent's skill of a name like `skill:docs.git-workflow`, or None."""
         if not name.startswith(SKILL):

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 from itertools import count
 from math import inf
@@ -45,9 +46,15 @@ class RequestInProgress(Protocol):
         """Promote it to a task, started with `Peer.answer_in_task`."""
 
 
-# Begins to answer a request of the other end without a task, or returns None. The answer is sent with `Peer.finish`,
-# later.
-BeginRequest = Callable[[str | int, str, dict[str, Any]], RequestInProgress | None]
+class Answered(Enum):
+    """Says of a request of the other end that its answer was sent."""
+
+    ANSWERED = "answered"
+
+
+# Begins to answer a request of the other end without a task, or returns None. The answer is sent with `Peer.finish`:
+# later, or before this returns `ANSWERED`.
+BeginRequest = Callable[[str | int, str, dict[str, Any]], RequestInProgress | Answered | None]
 
 
 class Channel(Protocol):
@@ -335,7 +342,7 @@ class Peer:
         if request_id in self._running or len(self._running) >= self._most:
             return False
         begun = self._begin(request_id, method, params)
-        if begun is not None:
+        if begun is not None and begun is not Answered.ANSWERED:
             self._running[request_id] = begun
         return begun is not None
 

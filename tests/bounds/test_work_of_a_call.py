@@ -42,13 +42,12 @@ FEW: Final = Size(2, 2, 2, 2, 2)
 MANY: Final = Size(50, 50, 50, 50, 50)
 # By number of servers.
 SERVERS: Final = {number: Size(number, 10, 1, 1, 1) for number in (1, 10, 100)}
-# How much more a call through a meta tool or over `/v1` may do than a call by name; the same for a search that was made
-# before; and how much this one grows with servers.
+# How much more a call through a meta tool or over `/v1` may do than a call by name; and how much of that a meta tool
+# does that gives an answer again.
 THROUGH: Final = 1.3
+AGAIN: Final = 0.5
 # How much more a call may do that flow rules decide: each of their functions is small.
 DECIDED: Final = 1.4
-IN_A_TASK: Final = {"search_tools": 2.0}
-GROWN: Final = 1.1
 ARGUMENTS: Final = {"text": "a line", "limit": 3}
 # By way: the tool that the host calls, with its arguments.
 CALLS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
@@ -68,6 +67,7 @@ FLOW_RULES: Final = {
     "labels": {"private": ["s1.*"], "outward": ["s0.*"]},
     "flow": [{"after": "private", "calls": "outward", "then": "deny"}],
 }
+ANSWERED: Final = ("search_tools", "search_tools of a server", "describe_tools")
 SPELLED: Final = [way for way in CALLS if way.startswith("call_tool, ")]
 READS: Final[dict[str, dict[str, Any]]] = {
     "resources/read": {"uri": "note://s0"},
@@ -167,24 +167,23 @@ async def test_no_call_pays_for_how_many_there_are(tmp_path: Path, monkeypatch: 
 async def test_calls_through_meta_tools_cost_what_direct_ones_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With 1, 10 and 100 servers, the same Python calls: by name, through `call_tool`, for a search, over `/v1`."""
+    """With 1, 10 and 100 servers, the same Python calls: by name, by a meta tool, over `/v1`, for an answer again."""
     ways = [(way, era) for way in ("direct", "call_tool", "read_tool") for era in (LEGACY[-1], MODERN)]
     ways += [(way, MODERN) for way in (*SPELLED, "/v1")]
     counted: dict[tuple[str, str], list[Work]] = {}
     for number, size in SERVERS.items():
         async with _hosts(tmp_path / f"{number}", monkeypatch, size) as hosts:
-            for way, era in (*ways, *((way, MODERN) for way in IN_A_TASK)):
+            for way, era in (*ways, *((way, MODERN) for way in ANSWERED)):
                 work = await _least(_act(hosts[era], way), calls=True)
                 counted.setdefault((way, era), []).append(work)
     for way, era in ways:
         found = counted[way, era]
         assert len({work.total for work in found}) == 1, (way, era, found[-1].more_than(found[0]))
         assert found[0].total <= counted["direct", era][0].total * THROUGH, (way, era)
-    for way, most in IN_A_TASK.items():
-        least, *others = sorted(counted[way, MODERN], key=lambda work: work.total)
-        assert least.total <= counted["direct", MODERN][0].total * most, (way, least.by_function)
-        for work in others:
-            assert work.total <= least.total * GROWN, (way, work.more_than(least))
+    for way in ANSWERED:
+        found = counted[way, MODERN]
+        assert len({work.total for work in found}) == 1, (way, found[-1].more_than(found[0]))
+        assert found[0].total <= counted["direct", MODERN][0].total * AGAIN, (way, found[0].by_function)
 
 
 async def test_a_call_that_a_flow_rule_names_costs_what_others_do(

@@ -35,7 +35,7 @@ BODY: Final = b'{"jsonrpc":"2.0"}'
 
 
 def post(**more: Any) -> CachedMcpRequest:
-    given: Json = {"name": None, "session": None, "headers": {}, **more}
+    given: Json = {"name": None, "session": None, "headers": {}, "may_repeat": False, **more}
     host = SimpleNamespace(host=SimpleNamespace(principal=KEY, log_level=None), modern=True)
     return CachedMcpRequest(SimpleNamespace(principal=KEY), given.pop("host", host), given.pop("headers"), **given)  # type: ignore[arg-type]
 
@@ -164,7 +164,9 @@ class Here:
         self.error: Exception | None = None
         self.call = SimpleNamespace(take_over=lambda: None, known=SimpleNamespace(modern=True))
         self.revocation = RevocableTasks()
-        gateway = SimpleNamespace(direct=SimpleNamespace(send_at_once=self._begin), revocation=self.revocation)
+        gateway = SimpleNamespace(
+            direct=SimpleNamespace(send_at_once=self._begin, answered_again=frozenset()), revocation=self.revocation
+        )
         access = SimpleNamespace(repeated=lambda before: self.principal)
         self.limits = SimpleNamespace(admission=self.admission, max_body=4 * 2**20, unread=None)
         self.posts = RequestCache(gateway, access, self.limits, self.sessions, None)  # type: ignore[arg-type]

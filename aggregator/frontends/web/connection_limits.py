@@ -21,7 +21,15 @@ from aggregator.frontends.uvicorn_parts import HttpToolsProtocol, RequestRespons
 from aggregator.frontends.web.answer import AnswerWriter
 from aggregator.frontends.web.host_guard import UNCERTIFIED, WRITE_WHOLE
 from aggregator.frontends.web.repeated_fields import MEMORY, FieldMemory
-from aggregator.frontends.web.request_cache import BEGUN, CachedRequest, CallHeads, DirectPost, PostFailed, RequestCache
+from aggregator.frontends.web.request_cache import (
+    BEGUN,
+    AnsweredPost,
+    CachedRequest,
+    CallHeads,
+    DirectPost,
+    PostFailed,
+    RequestCache,
+)
 
 HEAD_LIMIT: Final = 64 * 1024
 # The least bytes a second of a host that reads, or sends a body; a slower one holds resources that others need.
@@ -155,6 +163,9 @@ class BoundedConnection(HttpToolsProtocol):
             return True
         if begun is None:
             return False
+        if isinstance(begun, AnsweredPost):
+            self.write_answer(begun.status, begun.body)
+            return True
         self._begun, self._begun_bytes = begun, data
         self._idle_since = None
         return True

@@ -9,7 +9,7 @@ Rule 3: a request that cannot be answered at once takes the ordinary way: the HT
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import TOOL_CALL
@@ -30,6 +30,7 @@ from aggregator.gateway.host import Host
 from aggregator.gateway.revocation import RevocableTask
 from aggregator.wire.codec import decode_from_host, encode
 from aggregator.wire.message import sane_id
+from aggregator.wire.responses import encode_result
 
 # In a scope: a request that was begun without a task.
 BEGUN: Final = "aggregator.begun"
@@ -64,7 +65,7 @@ class CachedRequest(Protocol):
 
     def begin(
         self, posts: "RequestCache", principal: Principal, body: bytes, connection: AnsweringConnection
-    ) -> "DirectPost | None":
+    ) -> "DirectPost | AnsweredPost | None":
         """Begin the call of a message with this head; return None, and do nothing, if it is not plain.
 
         Raises:
@@ -75,14 +76,22 @@ class CachedRequest(Protocol):
         """Return the answer to a call that could not be begun."""
 
 
+class AnsweredPost(NamedTuple):
+    """The whole answer to a call that was given at once."""
+
+    status: int
+    body: bytes
+
+
 class CachedMcpRequest:
     """The facts from the head of an answered call of MCP.
 
     name: the tool in the head; None in the handshake eras. session: the host's, in these eras.
-    headers: the fields of the head by name.
+    headers: the fields of the head by name. may_repeat: a call with this head may be one that is answered again
+    (`DirectCalls.answer_again`).
     """
 
-    __slots__ = ("authentication", "has_context", "headers", "host", "name", "session")
+    __slots__ = ("authentication", "has_context", "headers", "host", "may_repeat", "name", "session")
 
     def __init__(
         self,
@@ -92,6 +101,7 @@ class CachedMcpRequest:
         *,
         name: str | None,
         session: HttpSession | None,
+        may_repeat: bool,
     ) -> None:
         self.authentication = authentication
         self.host = host
@@ -99,10 +109,11 @@ class CachedMcpRequest:
         self.name = name
         self.session = session
         self.has_context = has_context(headers)
+        self.may_repeat = may_repeat
 
     def begin(
         self, posts: "RequestCache", principal: Principal, body: bytes, connection: AnsweringConnection
-    ) -> "DirectPost | None":
+    ) -> "DirectPost | AnsweredPost | None":
         """See `CachedRequest`."""
         session, sessions = self.session, posts.sessions
         if session is not None and sessions.get(session.id) is not session:
@@ -122,10 +133,18 @@ class CachedMcpRequest:
         params, request_id = message.get("params"), sane_id(message.get("id"))
         if type(params) is not dict or request_id is None or (session is not None and request_id in session.running):
             return None
-        if self.name is not None and params.get("name") != self.name:
+        name = params.get("name")
+        if self.name is not None and name != self.name:
             return None
         if self.has_context:
             params = with_context(params, self.headers)
+        if self.may_repeat and type(name) is str and name in posts.gateway.direct.answered_again:
+            result = posts.gateway.direct.answer_again(self.host, params, request_id)
+            if result is None:
+                return None
+            if session is not None:
+                session.note_use()
+            return AnsweredPost(200, encode_result(request_id, result))
         post = DirectPost(connection, request_id, principal, session, posts.gateway)
         if not posts.send(post, self.host, params):
             return None
@@ -263,9 +282,15 @@ class RequestCache:
         known = self.gateway.direct.known(host, params)
         if known is not None:
             headers, authentication = memory.headers, memory.authentication
-            memory.note_post(CachedMcpRequest(authentication, known, headers, name=name, session=session))
+            again = self.gateway.direct.answered_again
+            may_repeat = session is not None or (isinstance(name, str) and name in again)
+            memory.note_post(
+                CachedMcpRequest(authentication, known, headers, name=name, session=session, may_repeat=may_repeat)
+            )
 
-    def try_direct(self, known: CachedRequest, body: bytes, connection: AnsweringConnection) -> "DirectPost | None":
+    def try_direct(
+        self, known: CachedRequest, body: bytes, connection: AnsweringConnection
+    ) -> "DirectPost | AnsweredPost | None":
         """Begin the call of a message; return None, and do nothing, if it is not plain.
 
         Raises:

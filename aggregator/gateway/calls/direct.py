@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from time import perf_counter
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import HostError
@@ -18,7 +18,7 @@ from aggregator.domain.records import ToolRecord
 from aggregator.domain.trace_context import begin
 from aggregator.gateway import eras
 from aggregator.gateway.ask.next_round import CALL, is_complete
-from aggregator.gateway.call_log import CallLog
+from aggregator.gateway.call_log import CallLog, begin_record
 from aggregator.gateway.calls.delivery import ResultDelivery
 from aggregator.gateway.calls.direct_call import DirectAnswer, DirectCall, stage
 from aggregator.gateway.calls.known_host import PROGRESS, KnownHost, constant_part
@@ -28,6 +28,7 @@ from aggregator.gateway.calls.rate_limits import RateLimits
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.drain import Drain
 from aggregator.gateway.host import Host
+from aggregator.gateway.recording.timing import enter_tool
 from aggregator.gateway.views.views import View, Views, has_scopes
 from aggregator.upstream.sessions.request import UpstreamRequest
 from aggregator.upstream.supervisor import Supervisor
@@ -52,14 +53,24 @@ _NO_ARGUMENTS: Final[dict[str, Any]] = {}
 InnerCall = tuple[WrittenTool, dict[str, Any]]
 
 
+class KeptAnswer(NamedTuple):
+    """An answer of a meta tool: the tool, its arguments in the form of its schema, and the result."""
+
+    tool: ToolRecord
+    arguments: Mapping[str, Any]
+    result: dict[str, Any]
+
+
 class InnerCalls(Protocol):
     """The part of the gateway that finds the call in a call of a meta tool.
 
-    names: the meta tools that call another tool. answering: those that answer themselves, which takes a task.
+    names: the meta tools that call another tool. answering: those that answer themselves, which takes a task. kept:
+    those of them with answers that are given again without one.
     """
 
     names: frozenset[str]
     answering: frozenset[str]
+    kept: frozenset[str]
 
     def inner(self, params: dict[str, Any]) -> InnerCall | None:
         """Return the call in the params of a call of a meta tool; None if finding it takes more than a look."""
@@ -71,6 +82,9 @@ class InnerCalls(Protocol):
         The token is None for a name as it is listed. For other words it is another object once the tool that they name
         may have changed; a kept plan is good only while the token is the same.
         """
+
+    def kept_answer(self, view: View, params: dict[str, Any], /) -> KeptAnswer | None:
+        """Return the answer to an equal call that a task would make now too; None if it is not known."""
 
     def holds(self, reading: object, /) -> bool:
         """Return True if words that were read under this mean the same now."""
@@ -103,6 +117,8 @@ class DirectCalls:
         self._pipeline = pipeline
         self.rate_limits = rate_limits
         self._inner_calls = inner_calls
+        # The tools whose calls `answer_again` may answer, and nothing else can without a task.
+        self.answered_again = inner_calls.kept
         # Calls from after the last turn of the timer, and older ones.
         self._new: dict[DirectCall, None] = {}
         self._older: dict[DirectCall, None] = {}
@@ -123,7 +139,7 @@ class DirectCalls:
 
     def may_take(self, name: str) -> bool:
         """Return False if calls by a name always need a task."""
-        return name not in self._inner_calls.answering
+        return name not in self._inner_calls.answering or name in self.answered_again
 
     def known(self, host: Host, params: dict[str, Any]) -> KnownHost | None:
         """Return the common facts of an answered call and later ones of its host; None if those need a task.
@@ -205,6 +221,27 @@ class DirectCalls:
         if self._timer is None:
             self._timer = loop.call_later(SLOW, self._turn)
         return call
+
+    def answer_again(self, known: KnownHost, params: dict[str, Any], request_id: str | int) -> Mapping[str, Any] | None:
+        """Return the result of a call of a tool that answers an equal call again, on record and in the form of the
+        host's era; None, and do nothing, if there is no such answer or the call has to wait for anything.
+        """
+        received, meta = perf_counter(), params.get(_META)
+        view = self._views.of(known.host.principal)
+        if known.is_plain is None:
+            known.is_plain = known.work_out(view)
+        if not (known.is_plain and self._is_open(params) and known.holds(meta)) or self._supervisor.clients.awaited:
+            return None
+        kept = self._inner_calls.kept_answer(view, params)
+        if kept is None:
+            return None
+        trace = begin(meta, None, self._call_log.observers.sample)
+        record = begin_record(trace, known.recorded(None), params, received)
+        enter_tool(record, kept.tool)
+        record.arguments, record.request_id, record.result = kept.arguments, request_id, kept.result
+        record.steps.append(stage("check", received, received, perf_counter()))
+        self._call_log.close(record)
+        return eras.for_modern(kept.result) if known.modern else eras.for_legacy(kept.result)
 
     def _is_open(self, params: dict[str, Any]) -> bool:
         """Return True if the call is ordinary and can be taken now."""

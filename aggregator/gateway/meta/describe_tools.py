@@ -60,6 +60,8 @@ async def describe_tools(asking: MetaToolCall) -> str:
             if tool.name not in shown:
                 shown.add(tool.name)
                 found.append(render(held_to.get(tool.name, tool)))
+    if not skills and not missing:
+        asking.keep()
     if level == 1:
         return "\n".join([*found, *(level1(as_tool(skill)) for skill in skills), *missing.values()])
     body: dict[str, Any] = {"tools": [Raw(item.encode()) for item in found]}

@@ -8,7 +8,7 @@ from typing import Any, Final
 from aggregator.code.programs import RUN_CODE
 from aggregator.domain.errors import BadArguments
 from aggregator.domain.records import ToolRecord
-from aggregator.gateway.calls.direct import InnerCall
+from aggregator.gateway.calls.direct import InnerCall, KeptAnswer
 from aggregator.gateway.calls.plan import WrittenTool
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.meta.call_tool import (
@@ -20,6 +20,7 @@ from aggregator.gateway.meta.call_tool import (
     on_server,
     read_object,
 )
+from aggregator.gateway.meta.kept_answers import KEPT, KeptAnswers
 from aggregator.gateway.meta.name_resolution import WrittenNames, may_be_written_for
 from aggregator.gateway.meta.registry import MetaToolSet
 from aggregator.gateway.views.finder import Finder
@@ -36,7 +37,10 @@ _LONGEST: Final = 300
 class PlainCalls:
     """The calls in other calls that need no task to be found: see `InnerCalls`."""
 
-    def __init__(self, tools: MetaToolSet, finder: Finder, resolver: Resolver, supervisor: Supervisor) -> None:
+    def __init__(
+        self, tools: MetaToolSet, finder: Finder, resolver: Resolver, supervisor: Supervisor, kept: KeptAnswers
+    ) -> None:
+        self._kept_answers = kept
         self._finder = finder
         self._resolver = resolver
         self._supervisor = supervisor
@@ -44,6 +48,7 @@ class PlainCalls:
         self._own = frozenset({*tools.names, RUN_CODE})
         self.names = self._own & {CALL, READ}
         self.answering = frozenset(tools.names) - self.names
+        self.kept = self.answering & KEPT
         # The snapshots behind `_same_reading`.
         self._of_moment: object = None
         self._of_resources: object = None
@@ -82,6 +87,10 @@ class PlainCalls:
         if self._resolver.called(view, tool.name) is not tool:
             return None
         return (tool, reading) if outer != READ or view.read_only(tool) else None
+
+    def kept_answer(self, view: View, params: dict[str, Any]) -> KeptAnswer | None:
+        """See `InnerCalls`."""
+        return self._kept_answers.find(view, params["name"], params.get("arguments"))
 
     def holds(self, reading: object) -> bool:
         """See `InnerCalls`."""

@@ -14,11 +14,13 @@ from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import ERROR_META_KEY, BadArguments, UnknownTool
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.call_log import CallLog
+from aggregator.gateway.calls.direct import KeptAnswer
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.host import Host
 from aggregator.gateway.meta.argument_aliases import in_form
 from aggregator.gateway.meta.call_tool import CALL, READ, ReadName, inner, members
+from aggregator.gateway.meta.kept_answers import KEPT, KeptAnswers
 from aggregator.gateway.meta.name_resolution import ResolvedTools, WrittenNames
 from aggregator.gateway.meta.tool import SOURCE, MetaTool, MetaToolCall
 from aggregator.gateway.recording.timing import name_tool, timed
@@ -119,7 +121,9 @@ class MetaTools:
         skill_reader: SkillReader,
         dialects: Dialects | None,
         reports: ReportBook,
+        kept_answers: KeptAnswers,
     ) -> None:
+        self._kept_answers = kept_answers
         self._dialects = dialects
         self._reports = reports
         self._skill_reader = skill_reader
@@ -223,13 +227,24 @@ class MetaTools:
         if tool.answer is None:
             return await self.programs.answer(call, arguments, host, channel, record, self.call)
         note_kept = partial(self._kept_reads.note, view, host, record, call.within)
+        moment, kept = self._kept_answers.moment(), False
+
+        def keep() -> None:
+            nonlocal kept
+            kept = tool.record.own_name in KEPT and call.via is None and call.within is None
+
         asking = MetaToolCall(
-            call, view, arguments, self._finder, self._resolver, self._keeper, note_kept, self._reports
+            call, view, arguments, self._finder, self._resolver, self._keeper, note_kept, self._reports, keep
         )
         steps = "" if self._finder.configured else first_steps(at_machine=host.frontend == "stdio")
         dialect = view.dialect(host.dialect)
         text = await tool.answer(replace(asking, dialect=dialect, dialects=self._dialects, first_steps=steps))
-        return {"content": [{"type": "text", "text": text}]}
+        result = {"content": [{"type": "text", "text": text}]}
+        if kept:
+            self._kept_answers.keep(
+                moment, view, call.params.get("arguments"), KeptAnswer(tool.record, arguments, result)
+            )
+        return result
 
 
 def _refuse_unknown(tool: ToolRecord, arguments: Mapping[str, Any]) -> None:

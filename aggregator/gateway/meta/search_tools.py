@@ -73,10 +73,10 @@ async def search_tools(asking: MetaToolCall) -> str:
     if not found:
         return "That was all."
     notes = [judged.weak] if judged is not None and judged.weak and not start else []
-    notes += [
-        f"{name} is away: calls of its tools are refused until it is back."
-        for name in finder.unreachable(found[:limit])
-    ]
+    away = finder.unreachable(found[:limit])
+    notes += [f"{name} is away: calls of its tools are refused until it is back." for name in away]
+    if finder.settled and not away:
+        asking.keep()
     notes += gaps
     notes += skills
     return answer(found, level, rendered(finder, view, level), limit, max_tokens, notes, fitting=fitting)

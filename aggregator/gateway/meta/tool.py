@@ -26,7 +26,8 @@ NoteKept = Callable[[KeptResult], Awaitable[None]]
 class MetaToolCall:
     """One call of a meta tool, its arguments checked. `dialect` is the one of its host's lists.
 
-    `first_steps` says how servers are added; it is empty if there is one.
+    `first_steps` says how servers are added; it is empty if there is one. `keep` notes that the same call has the same
+    answer until a snapshot of the catalog, the policies or the states of servers is replaced.
     """
 
     call: ToolCall
@@ -37,6 +38,7 @@ class MetaToolCall:
     keeper: ResultKeeper
     note_kept: NoteKept
     reports: ReportBook
+    keep: Callable[[], None]
     dialect: Schemas = "original"
     dialects: Dialects | None = None
     first_steps: str = ""

@@ -39,7 +39,8 @@ class ToolEmbeddings:
 
     def __init__(self, store: VectorStore | None = None) -> None:
         self._store = store
-        self._tools: tuple[ToolRecord, ...] | None = None
+        # Those to be found by their meaning; None while the search by meaning is off.
+        self.tools: tuple[ToolRecord, ...] | None = None
         self._changed = asyncio.Event()
         self._complete = asyncio.Event()
         self._models: Sequence[ModelVectors] = ()
@@ -48,8 +49,8 @@ class ToolEmbeddings:
 
     def set_tools(self, tools: Iterable[ToolRecord] | None) -> None:
         """Take the tools to be found by their meaning; None: the search by meaning is off."""
-        self._tools = tuple(tools) if tools is not None else None
-        if self._tools is None:
+        self.tools = tuple(tools) if tools is not None else None
+        if self.tools is None:
             self._models = ()
         self._complete.clear()
         self._changed.set()
@@ -61,17 +62,17 @@ class ToolEmbeddings:
     @property
     def progress(self) -> MeaningProgress | None:
         """How far it is, by the model that is furthest behind; None once all are done, and while it is off."""
-        if self._tools is None or self._complete.is_set():
+        if self.tools is None or self._complete.is_set():
             return None
         found = [len(model.index) if model.index is not None else 0 for model in self._models]
-        return MeaningProgress(min(found, default=0), len(self._tools))
+        return MeaningProgress(min(found, default=0), len(self.tools))
 
     async def run(self) -> None:
         """Make the vectors of tools until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
-            if self._tools is not None and await self._learn(self._tools) and not self._changed.is_set():
+            if self.tools is not None and await self._learn(self.tools) and not self._changed.is_set():
                 self._complete.set()
 
     async def similarities_to(self, query: str) -> Similarity | None:

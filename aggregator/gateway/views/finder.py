@@ -125,6 +125,27 @@ class Finder:
         """True if the configuration has a server."""
         return bool(self._config.servers)
 
+    @property
+    def made_of(self) -> tuple[object, ...]:
+        """The snapshots behind the answers of a search and of the tools' descriptions; each is replaced as a whole."""
+        current = self._current
+        return (
+            current.tools,
+            current.resources,
+            current.held,
+            self._config,
+            self._index,
+            self._unsearchable,
+            self.meanings.tools,
+        )
+
+    @property
+    def settled(self) -> bool:
+        """True if a search finds by keywords alone, in an index of all current tools and skills: then it finds the same
+        until one of `made_of` is replaced.
+        """
+        return self._fresh.is_set() and self.meanings.tools is None and self.skills.settled and not self._unsearchable
+
     def explains(self, view: View) -> bool:
         """Return whether no server is configured, or one that the agent may know of does not start here."""
         return not self.configured or any(seen.start_fault for seen in self.servers(view))

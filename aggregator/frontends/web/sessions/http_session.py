@@ -75,6 +75,10 @@ class HttpSession:
         self._uses -= 1
         self._idle_since = asyncio.get_running_loop().time()
 
+    def note_use(self) -> None:
+        """Note a request that was answered at once."""
+        self._idle_since = asyncio.get_running_loop().time()
+
     def idle(self, now: float) -> float:
         """Return the seconds since its last request; 0 while one runs."""
         return 0.0 if self._uses else now - self._idle_since
