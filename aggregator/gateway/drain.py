@@ -54,13 +54,16 @@ class EndableWork:
         Raises:
             Exception: what `words` returned.
         """
-        assert self._task is not None, "work is entered before it is left"
-        self._drain.left(self._task, self._outer)
+        task, words = self._task, self._words
+        assert task is not None, "work is entered before it is left"
+        self._drain.left(task, self._outer)
         if self._counted:
             self._drain.end()
+        # They lead back to the owner of this work, which would wait for a garbage collection.
+        del self._words
         # A task that is cancelled for another reason, too, keeps that reason.
-        if self.ended and self._task.uncancel() <= self._cancelling and isinstance(error, asyncio.CancelledError):
-            raise self._words() from None
+        if self.ended and task.uncancel() <= self._cancelling and isinstance(error, asyncio.CancelledError):
+            raise words() from None
 
     def end(self) -> None:
         """End it, if it runs and nothing else ends it. To be called from outside of its task; may be called twice."""

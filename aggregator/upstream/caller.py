@@ -101,7 +101,7 @@ class RunningCall:
         "_caller", "_clock", "_left", "answered", "extended", "latest", "questions", "request_count", "sent_as",
     )  # fmt: skip
 
-    def __init__(self, caller: Caller | None, clock: CallClock) -> None:
+    def __init__(self, caller: Caller | None, clock: CallClock | None) -> None:
         self._caller = caller
         self.questions: set[asyncio.Task[Any]] = set()
         self.request_count = 0
@@ -120,6 +120,10 @@ class RunningCall:
         """Replace the clock of the time limit; the new one has as much time left."""
         self._clock = clock
 
+    def _limit(self) -> CallClock:
+        assert self._clock is not None
+        return self._clock
+
     def answer(self) -> None:
         """Record that the server answered after the call was given up."""
         self.answered = True
@@ -131,15 +135,16 @@ class RunningCall:
             self._left = min(limit, self.latest)
         else:
             now = asyncio.get_running_loop().time()
-            self._clock.reschedule(min(now + limit, self.latest))
+            self._limit().reschedule(min(now + limit, self.latest))
 
     def hold(self, question: "asyncio.Task[Any]") -> None:
         """Suspend the time limit while a request waits for the host."""
         if not self.questions:
             now = asyncio.get_running_loop().time()
-            self._left = (self._clock.when() or now) - now
+            clock = self._limit()
+            self._left = (clock.when() or now) - now
             self.latest -= now
-            self._clock.reschedule(None)
+            clock.reschedule(None)
         self.questions.add(question)
 
     def go_on(self, question: "asyncio.Task[Any]") -> None:
@@ -150,7 +155,7 @@ class RunningCall:
         if not self.questions:
             now = asyncio.get_running_loop().time()
             self.latest += now
-            self._clock.reschedule(now + self._left)
+            self._limit().reschedule(now + self._left)
 
     def forget_host(self) -> None:
         """Drop the host: an abandoned call is remembered for longer than its host may exist."""

@@ -347,6 +347,7 @@ class DirectCalls:
             call.to_host.answered(given)
         except Exception as error:  # our error, or no memory: no task would answer the host any more
             call.to_host.failed(error)
+        call.let_go()
         return True
 
     def _settle(self, call: DirectCall, record: CallRecord) -> None:

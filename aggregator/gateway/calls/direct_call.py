@@ -167,7 +167,11 @@ class DirectCall(DirectRequest):
     def drop(self) -> None:
         """Drop the references to the request and its host once the call is over: see `forget_host`."""
         self.params, self.arguments, self.result, self.progress = {}, {}, None, None
-        del self.known, self.plan, self.to_host
+        del self.known, self.plan, self.to_host, self.sent
+
+    def let_go(self) -> None:
+        """Drop what leads back here, once the host has its answer: else each call waits for a garbage collection."""
+        del self.to_host, self.sent
 
     def as_call(self) -> ToolCall:
         """Return the call in the form of the pipeline."""

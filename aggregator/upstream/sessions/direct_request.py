@@ -5,7 +5,7 @@ Rule: it ends with a plain result (`Upstream.answered`), or a task takes it over
 
 from typing import Any
 
-from aggregator.upstream.caller import RunningCall
+from aggregator.upstream.caller import CallClock, RunningCall
 from aggregator.upstream.sessions.session import UpstreamSession
 from aggregator.wire.pending_request import PendingRequest
 
@@ -26,9 +26,12 @@ class DirectRequest(RunningCall):
     began: float
 
     def __init__(self, deadline: float) -> None:
-        super().__init__(None, self)
+        super().__init__(None, None)
         self.deadline: float | None = deadline
         self.result: dict[str, Any] | None = None
+
+    def _limit(self) -> CallClock:
+        return self if self._clock is None else self._clock
 
     def when(self) -> float | None:
         """See `CallClock`."""
