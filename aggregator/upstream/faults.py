@@ -43,7 +43,7 @@ class ServerFaults:
         for kind, warnings in self._items.items():
             if any(warning.startswith(f"{self._server}: {NONE_TAKEN}") for warning in warnings):
                 yield NONE_TAKEN
-            for outcome, words in _OUTCOMES:
+            for outcome, words in _OUTCOMES if warnings else ():
                 if number := sum(words in warning for warning in warnings):
                     yield f"{number} {kind}{'s' if number > 1 else ''} {outcome}: faulty as listed"
 

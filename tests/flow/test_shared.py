@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sqlite3
+import sys
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
@@ -121,9 +122,14 @@ async def test_a_file_is_read_again_only_after_a_commit_of_labels(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows deletes no file that is mapped into memory")
+@pytest.mark.parametrize("lacks", ["nothing", "ctypes"])
 @pytest.mark.parametrize("by", ["the same process", "a new process"])
-def test_a_deleted_mark_is_unknown(tmp_path: Path, by: str) -> None:
-    """The file was deleted again before the other process looked, or the writer never had the deleted one."""
+def test_a_deleted_mark_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, lacks: str) -> None:
+    """The file was deleted again before the other process looked, or the writer never had the deleted one; also with a
+    Python that cannot call the system itself.
+    """
+    if lacks == "ctypes":
+        monkeypatch.setitem(sys.modules, "ctypes", None)
     database, file = tmp_path / "shared.db", tmp_path / "shared.db.flow"
     database.touch()
     writer, reader = ChangeMark(database, "flow"), ChangeMark(database, "flow")

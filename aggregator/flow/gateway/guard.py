@@ -41,6 +41,8 @@ _INNER: Final = ("resource", "content")
 _PUBLIC: Final = frozenset({"public", "none", "normal", "operational", "low"})
 # Words of one member that are read: permitted readers, or kinds of data. More words mean that it is not public.
 _WORDS: Final = 100
+# The members of a block that says nothing of itself.
+_BARE: Final = frozenset({"type", "text"})
 # The lists of a result that are gone through.
 _LISTS: Final = ("content", "contents", "messages")
 
@@ -210,11 +212,14 @@ def _length(items: Any) -> int:
 
 def declared_labels(result: Mapping[str, Any]) -> frozenset[str]:
     """Return the labels that a result says of itself; that takes longer with each block of it."""
-    found = _said(result)
+    found = _said(result) if _META in result or _ANNOTATIONS in result else _NOTHING
     for name in _LISTS:
         blocks = result.get(name)
-        for block in blocks if type(blocks) is list else ():
-            if type(block) is dict:
+        if type(blocks) is not list:
+            continue
+        for block in blocks:
+            # Most blocks are a bare text.
+            if type(block) is dict and not _BARE.issuperset(block):
                 found |= _said(block)
                 for key in _INNER:
                     inner = block.get(key)

@@ -9,7 +9,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -142,22 +142,17 @@ else:
         It is not mapped into memory: a file that is cut, or on a full disk, would end the process (SIGBUS).
         """
 
-        __slots__ = ("_handle", "_read", "identity")
+        __slots__ = ("_handle", "identity", "read")
+
+        read: Callable[[], bytes | None]
 
         def __init__(self, handle: int, identity: tuple[int, int]) -> None:
-            self._read = _reader()
+            self.read = _reader(handle)
             self._handle = handle
             self.identity = identity
 
         def __del__(self) -> None:
             os.close(self._handle)
-
-        def read(self) -> bytes | None:
-            """Return the mark; None if the file was deleted or replaced, is cut, or cannot be read.
-
-            A process that has only the file in its place cannot change the mark of a deleted one.
-            """
-            return self._read(self._handle) if os.fstat(self._handle).st_nlink else None
 
         def write(self) -> None:
             """Write another mark.
@@ -168,30 +163,48 @@ else:
             if os.pwrite(self._handle, os.urandom(_SIZE), 0) < _SIZE:
                 raise OSError(None, "no space left")
 
-    @cache
-    def _reader() -> Callable[[int], bytes | None]:
-        """Return a function that reads a mark and keeps the interpreter: `os.pread` lets other threads have it, and
-        waits to get it back, at each look.
+    # Of `statx` (Linux, the same on every processor): the file itself, the number of links, its bit and its place.
+    _EMPTY_PATH: Final = 0x1000
+    _LINKS: Final = 4
+    _LINKS_AT: Final = 16
+    _STATUS_SIZE: Final = 256
+
+    def _reader(handle: int) -> Callable[[], bytes | None]:
+        """Return a function that returns the mark in an open file; None if the file was deleted or replaced, is cut, or
+        cannot be read. A process that has only the file in its place cannot change the mark of a deleted one.
+
+        It keeps the interpreter, if that is possible: `os.fstat` and `os.pread` let other threads have it, and wait to
+        get it back, at each look.
         """
         try:
             import ctypes  # some builds of Python lack it; others need it only for flow rules
 
-            pread = ctypes.PyDLL(None).pread
+            here = ctypes.PyDLL(None)
+            pread, statx = here.pread, here.statx
         except (ImportError, OSError, AttributeError):
-            return _read_and_let_others_run
-        pread.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_long)
+            return partial(_read_and_let_others_run, handle)
         pread.restype = ctypes.c_ssize_t
-        buffer = ctypes.create_string_buffer(_SIZE)
-        place = ctypes.addressof(buffer)
+        buffer, status = ctypes.create_string_buffer(_SIZE), ctypes.create_string_buffer(_STATUS_SIZE)
+        filled, links = ctypes.c_uint32.from_buffer(status), ctypes.c_uint32.from_buffer(status, _LINKS_AT)
+        # Made once: a look takes a quarter longer if its arguments are converted each time.
+        number, size, start = ctypes.c_int(handle), ctypes.c_size_t(_SIZE), ctypes.c_long(0)
+        to_read = number, ctypes.c_void_p(ctypes.addressof(buffer)), size, start
+        wanted = ctypes.c_int(_EMPTY_PATH), ctypes.c_uint(_LINKS)
+        to_look = number, ctypes.c_char_p(b""), *wanted, ctypes.c_void_p(ctypes.addressof(status))
+        if statx(*to_look) or not filled.value & _LINKS:
+            # A sandbox that does not know the call, or a file system without links.
+            return partial(_read_and_let_others_run, handle)
 
-        def read(handle: int) -> bytes | None:
-            return buffer.raw if pread(handle, place, _SIZE, 0) == _SIZE else None
+        def read() -> bytes | None:
+            if statx(*to_look) or not links.value or pread(*to_read) != _SIZE:
+                return None
+            return buffer.raw
 
         return read
 
     def _read_and_let_others_run(handle: int) -> bytes | None:
         try:
-            found = os.pread(handle, _SIZE, 0)
+            found = os.pread(handle, _SIZE, 0) if os.fstat(handle).st_nlink else b""
         except OSError:
             return None
         return found if len(found) == _SIZE else None
