@@ -198,8 +198,8 @@ class KnownHead:
         length = data[start:end]
         if end < 0 or not length.isdigit() or not data.startswith(self._after, end):
             return None
-        body = data[end + len(self._after) :]
-        return body if int(length) and len(body) in (0, int(length)) else None
+        body, size = data[end + len(self._after) :], int(length)
+        return body if size and (len(body) == size or not body) else None
 
 
 class CallHeads:

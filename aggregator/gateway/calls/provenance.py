@@ -12,6 +12,7 @@ PROVENANCE_KEY: Final = "aggregator/provenance"
 
 # Keys for the time when its data changed; content blocks have `annotations.lastModified` (S/schema, Annotations).
 _UPDATED: Final = ("updated_at", "updatedAt", "last_updated", "lastUpdated", "last_modified", "lastModified")
+_PARTS: Final = ("_meta", "structuredContent")
 _LONGEST: Final = 40
 
 
@@ -45,15 +46,16 @@ def updated_at(result: Mapping[str, Any]) -> str | None:
     """Return the newest time that the upstream itself gives for its data, as it wrote it."""
     # Every result passes here: plain loops, and no objects for results without such a time.
     newest: str | None = None
-    for part in (result.get("_meta"), result.get("structuredContent")):
-        if isinstance(part, dict):
+    for name in _PARTS:
+        if name in result and isinstance(part := result[name], dict):
             for key in _UPDATED:
                 if key in part:
                     newest = _newer(newest, part[key])
     content = result.get("content")
-    for block in content if isinstance(content, list) else ():
-        if isinstance(block, dict) and isinstance(annotations := block.get("annotations"), dict):
-            newest = _newer(newest, annotations.get("lastModified"))
+    if isinstance(content, list):
+        for block in content:
+            if isinstance(block, dict) and "annotations" in block and isinstance(block["annotations"], dict):
+                newest = _newer(newest, block["annotations"].get("lastModified"))
     return newest
 
 
