@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from aggregator.domain.bounds.tasks import Tasks
+from aggregator.upstream.process.container_removal import CID, RECORD, container_in, removal
 from aggregator.upstream.process.container_starts import ContainerStart, container_start, removing
-from aggregator.upstream.process.reaper import CID, RECORD, container_in, removal
 
 try:
     import fcntl

@@ -3,28 +3,18 @@
 Run as `python -I -S reaper.py MARK`. Reads `+PGID` and `-PGID` lines on stdin; when stdin ends, however the aggregator
 died (`kill -9` included), every process group still listed is terminated, then killed, and so is every process that
 left its group but carries the mark in its environment, if the system shows that (Linux). A line
-`@PATH` names a folder in which containers are noted, which are removed then (`containers.py`).
+`@PATH` names a folder in which containers are noted, which are removed then: the process becomes
+`container_removal.py`, so that one without containers imports little and starts fast.
 """
 
-import json
 import os
-import shutil
 import signal
-import subprocess
 import sys
 import time
-from typing import Any
 
 GRACE = 1.0
 # The environment variable of every server, which its own child processes inherit.
 VARIABLE = "AGGREGATOR_STARTED_BY"
-
-# The files of a container: what removes it, and its id.
-RECORD, CID = ".json", ".cid"
-# Seconds that the removal of all containers may take.
-REMOVED_WITHIN = 10.0
-_LONGEST_ID = 200
-_NULL = subprocess.DEVNULL
 
 _POLL = 0.02
 # Several rounds, since a process may start another one just before it is killed.
@@ -59,52 +49,8 @@ def main() -> None:
         _signal_all(groups, signal.SIGKILL)
     sweep(sys.argv[1], GRACE)
     if containers is not None:
-        remove_containers(containers)
-
-
-def remove_containers(folder: str) -> None:
-    """Remove every container that is noted in a folder, all at once, and the folder once that is done."""
-    running = []
-    try:
-        records = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(RECORD)]
-    except OSError:
-        return
-    for record in records:
-        found = container_in(record)
-        if found is None:
-            continue
-        command, env = removal(found)
-        try:
-            running.append(subprocess.Popen(command, env=env, stdin=_NULL, stdout=_NULL, stderr=_NULL))  # noqa: S603
-        except OSError:
-            return
-    deadline = time.monotonic() + REMOVED_WITHIN
-    for process in running:
-        try:
-            process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            return
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def container_in(record: str) -> dict[str, Any] | None:
-    """Return the note about a container: its id or name, and how to remove it; None if none was started."""
-    try:
-        with open(record) as file:
-            noted: dict[str, Any] = json.load(file)
-        if "name" in noted:
-            return {**noted, "id": noted["name"]}
-        with open(noted["cid"]) as file:
-            id = file.read(_LONGEST_ID).strip()
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    # An id of a container, and no option.
-    return {**noted, "id": id} if id.isalnum() else None
-
-
-def removal(noted: dict[str, Any]) -> tuple[list[str], dict[str, str]]:
-    """Return the command that removes a container, and its environment."""
-    return [*noted["command"], noted["id"]], noted["env"]
+        program = os.path.join(os.path.dirname(__file__), "container_removal.py")
+        os.execv(sys.executable, [sys.executable, "-I", "-S", program, containers])  # noqa: S606 - in our place
 
 
 def sweep(mark: str, grace: float) -> int:
