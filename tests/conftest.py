@@ -59,7 +59,9 @@ def _log_as_it_was() -> Iterator[None]:
     before = [(logger, logger.level, logger.handlers[:]) for logger in loggers]
     yield
     for logger, level, handlers in before:
-        logger.setLevel(level)
+        # It empties the caches of all loggers.
+        if logger.level != level:
+            logger.setLevel(level)
         logger.handlers[:] = handlers
 
 
@@ -91,6 +93,7 @@ def _once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         once.build_commands_once(patch)
         once.read_certificates_once(patch)
         once.copy_new_databases(patch, tmp_path_factory.mktemp("template"))
+        once.share_statements(patch)
         yield
 
 
