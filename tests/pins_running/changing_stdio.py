@@ -4,20 +4,27 @@ FILE holds `tools`, `prompts`, `resources`, `templates`, `skills`, `instructions
 URI; it is read for each request. `says` has the answers of tools that say more than their names. While it has `silent`,
 nothing is answered; with `breaks_off`, the second page of tools is none if that is true, and empty if not. The tool
 `announce` makes the server tell that all its lists changed.
+
+Many tests start it: `pathlib` and `typing` would take a quarter of the time that it needs to start.
 """
+
+from __future__ import annotations
 
 import json
 import os
 import sys
-from pathlib import Path
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 EMPTY = {"type": "object", "properties": {}}
 
 
 def state() -> dict[str, Any]:
     """Return what the server has now."""
-    found: dict[str, Any] = json.loads(Path(os.environ.get("DEFINITIONS", sys.argv[1])).read_text())
+    with open(os.environ.get("DEFINITIONS", sys.argv[1]), encoding="utf-8") as file:
+        found: dict[str, Any] = json.load(file)
     return found
 
 
