@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count
 from types import SimpleNamespace
 from typing import Final
 
@@ -27,6 +28,7 @@ from tests.polling import until
 BOUND: Final = 20.0
 POLICIES: Final = {"agents": {"one": {"allow": ["*"]}, "two": {"allow": ["*"]}}}
 EVENTS: Final = {"accept": "text/event-stream"}
+_numbers: Final = count()
 FILTER: Final = {"notifications": {"toolsListChanged": True}, "_meta": ENVELOPE}
 
 
@@ -44,7 +46,8 @@ class BusyHost:
     """A host that has something going on in every way there is; `ended` says how each way ended."""
 
     def __init__(self, harness: SecuredHarness, toolbox: RecordingToolbox, key: str, name: str) -> None:
-        self._box, self._name = toolbox, name
+        # A call of an earlier host of this name may end after that one's test.
+        self._box, self._name = toolbox, f"{name}{next(_numbers)}"
         self._client = http_client(harness.url, key)
         self.ended: dict[str, str] = {}
         self._going: list[asyncio.Task[None]] = []
