@@ -55,6 +55,16 @@ async def test_a_model_reads_it(shop: ChangingServer) -> None:
         assert [block["text"] for block in answer["content"]] == ["announce was called", f"[{SAID}]"]
 
 
+async def test_a_program_reads_the_value_alone(shop: ChangingServer) -> None:
+    """With the news behind it, JSON would be a text to the program. The next answer has the news."""
+    async with running(shop.config(), storage=shop.storage, expose="code") as harness:
+        await harness.settled()
+        shop.says(*ADDED)
+        answer = await harness.call("run_code", code="return await call_tool('shop.announce', {})")
+        assert [block["text"] for block in answer["content"]] == ["announce was called"]
+        assert news(await harness.call("shop.order")) == SAID
+
+
 async def test_after_a_restart_too(shop: ChangingServer) -> None:
     """The kept list is the one that the server has; what waited before the connection is no news of the call."""
     async with running(shop.config(), storage=shop.storage) as harness:

@@ -26,6 +26,8 @@ Fit = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 _META: Final = "_meta"
 # In the `_meta` of the result of a call in whose course its server added tools that wait for an approval: a sentence.
 NEWS_KEY: Final = "aggregator/news"
+# The meta tool by which the calls of programs come.
+_PROGRAM: Final = "run_code"
 
 
 class ResultDelivery:
@@ -76,7 +78,8 @@ class ResultDelivery:
                 result = yield partial(asyncio.to_thread, in_result, tool.prefix, result, elsewhere)
             else:
                 result = in_result(tool.prefix, result, elsewhere)
-        if called.upstream.news is not None:
+        # A program reads the value that a tool gives; the news stay for an answer that a host or a model reads.
+        if called.upstream.news is not None and plan.via != _PROGRAM:
             result = yield partial(_with_news, called, result)
             alone = False
         config = called.upstream.config
