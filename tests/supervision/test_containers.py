@@ -116,6 +116,9 @@ async def test_a_container_is_removed_when_its_server_ends(
         ("env", ("A=b", "docker", "run", "-i", "box")),
         ("timeout", ("600", "docker", "--context", "run", "run", "-i", "box")),
         ("sh", ("-c", 'cd / && exec docker run -i "$@"', "--", "box")),
+        ("env", ("-S", "docker run -i box")),
+        ("env", ("-iS", "PATH=${PATH} A=b docker run -i", "box")),
+        ("env", ("--split-string=docker run -i box",)),
         ("docker", ("compose", "run", "-i", "box")),
         ("env", ("docker", "compose", "run", "-i", "box")),
         ("docker-compose", ("run", "-i", "box")),
@@ -241,6 +244,7 @@ def test_what_starts_a_container() -> None:
         ("podman-compose", ["run", "box"]),
         ("cmd", ["/c", "docker", "run", "box"]),
         ("bash", ["-lc", "docker pull box; docker container run box"]),
+        ("sh", ["-c", "docker run a & docker run b"]),
     ):
         assert container_start(command, args) is not None, (command, args)
     for command, args in (
@@ -252,10 +256,19 @@ def test_what_starts_a_container() -> None:
         ("uvx", ["run"]),
         ("dockerize", ["run"]),
         ("env", ["A=b", "uvx", "run"]),
-        ("sh", ["-c", "docker run a & docker run b"]),
+        ("env", ["-S", "uvx run"]),
+        ("env", ["-S"]),
+        ("timeout", ["-S", "docker run box"]),
         ("sh", ["-c", "docker run --cidfile mine box"]),
         ("sh", ["-c", "./my-docker run box"]),
         ("sh", ["docker", "run"]),
         ("sh", ["-c"]),
     ):
         assert container_start(command, args) is None, (command, args)
+
+
+def test_the_last_container_of_a_script_is_the_servers() -> None:
+    """C5: those before it prepare it."""
+    start = container_start("sh", ["-c", "docker run a true && docker run -i b"])
+    assert start is not None
+    assert start.with_options("--cidfile", "c") == ("-c", "docker run a true && docker run --cidfile c -i b")

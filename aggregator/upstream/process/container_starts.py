@@ -1,7 +1,7 @@
 """The command of an entry that starts a container: where its `run` is, and what removes the container.
 
-Read are `docker run` and its like, behind programs that start another (`env`, `timeout`), in the script of a shell
-that has one, and `docker compose run`, which writes no file of an id: its container gets a name of ours.
+Read are `docker run` and its like, behind programs that start another (`env`, `timeout`), the last in the script of a
+shell or of `env -S`, and `docker compose run`, which writes no file of an id: its container gets a name of ours.
 """
 
 import os
@@ -63,7 +63,7 @@ def container_start(command: str, args: Sequence[str]) -> ContainerStart | None:
     if name in _SHELLS:
         return _in_script(args)
     if name in _WRAPPERS:
-        return _wrapped(args)
+        return _wrapped(args) or (_split_by_env(args) if name == "env" else None)
     if name in _COMPOSE:
         run = _compose_run(args, 0)
         return ContainerStart(args, run, ("rm", "-f"), _COMPOSE[name], named=True) if run is not None else None
@@ -116,16 +116,27 @@ def _wrapped(args: tuple[str, ...]) -> ContainerStart | None:
 
 
 def _in_script(args: tuple[str, ...]) -> ContainerStart | None:
-    """Return the only start in the script of a shell."""
+    """Return the last start in the script of a shell: what comes before a server prepares it."""
     option = next((at for at, word in enumerate(args) if re.fullmatch(r"-[a-z]*c[a-z]*", word)), None)
-    if option is None or option + 1 >= len(args):
+    return _in_word(args, option + 1) if option is not None else None
+
+
+def _split_by_env(args: tuple[str, ...]) -> ContainerStart | None:
+    """Return the start in the word that `env` splits."""
+    for at, word in enumerate(args):
+        if re.fullmatch(r"-[a-zA-Z0]*S|--split-string", word):
+            return _in_word(args, at + 1)
+        if re.match(r"-[a-zA-Z0]*S.|--split-string=", word):
+            return _in_word(args, at)
+    return None
+
+
+def _in_word(args: tuple[str, ...], at: int) -> ContainerStart | None:
+    """Return the last start in a word that is a command line; None also if an id has a file of its own already."""
+    found = list(_IN_SCRIPT.finditer(args[at])) if at < len(args) else []
+    if not found or any("--cidfile" in word for word in args):
         return None
-    script = args[option + 1]
-    found = list(_IN_SCRIPT.finditer(script))
-    if len(found) != 1 or any("--cidfile" in word for word in args):
-        return None
-    (start,) = found
-    return ContainerStart(args, option + 1, ("rm", "-f"), start[1], column=start.end())
+    return ContainerStart(args, at, ("rm", "-f"), found[-1][1], column=found[-1].end())
 
 
 def _own_file(args: Sequence[str]) -> str | None:
