@@ -46,6 +46,9 @@ _MARKERS: Final = (BASELINE, PIN_FAULT, PIN_VERSION)
 _GONE: Final = "removed"
 _TEXTS: Final = ("definition", "seen_definition")
 
+# The table under another name, for a condition about its other rows. Making one copies all columns.
+_OTHERS: Final = pinned_items.alias()
+
 
 class Pins:
     """The rows of all servers. `now` is the time in seconds since 1970.
@@ -73,8 +76,8 @@ class Pins:
         mine: ColumnElement[bool] = pinned_items.c.server == server
         if self.entries is None:
             return mine
-        entry, other = self._entry(server) if entry is None else entry, pinned_items.alias()
-        claimed = exists().where(other.c.server == server, other.c.entry == entry)
+        entry = self._entry(server) if entry is None else entry
+        claimed = exists().where(_OTHERS.c.server == server, _OTHERS.c.entry == entry)
         return mine & ((pinned_items.c.entry == entry) | ((pinned_items.c.entry == "") & ~claimed))
 
     def _ours(self, rows: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
