@@ -42,6 +42,8 @@ _CHANGED: Final[Mapping[str, str]] = {
     "safer_annotations": "its annotations changed",
     "other_annotations": "its annotations changed",
 }
+# Why the approved definition of a tool or prompt is not served in place of a changed one.
+_MAY_FAIL: Final = ", and approved calls may fail"
 _TOO_MANY: Final = f"the server has had more than the {MOST_ITEMS:,} definitions that are remembered of one"
 
 
@@ -245,7 +247,7 @@ def _judged(asked: _ListAndPins, found: Comparison, pins: Mapping[ItemKey, Pinne
                 server,
                 kind,
                 change.name,
-                why_for_hosts(change),
+                why_for_hosts(change) + (_MAY_FAIL if not new and kind in ("tool", "prompt") else ""),
                 known.approved.get(before),
                 new=added,
                 before=change.renamed_from or "",
