@@ -25,8 +25,6 @@ from aggregator.storage.tables import changes, leases, limit_usage, replicas, sh
 _PAGE: Final = 1_000
 # A row that was not written for so many leases belongs to a replica that ended without a word.
 _FORGOTTEN: Final = 5
-# Seconds that a row of usage can count, twice over. One that would count for longer is older than a clock set back.
-_COUNTS_AT_MOST: Final = 120.0
 
 
 class ChangeLog:
@@ -296,10 +294,7 @@ class LimitUsage:
         """
         table = limit_usage.c
         wanted = select(table.counter, table.used, table.times, table.expires).where(
-            table.counter.in_(counters),
-            table.replica != replica,
-            table.expires > now,
-            table.expires <= now + _COUNTS_AT_MOST,
+            table.counter.in_(counters), table.replica != replica, table.expires > now
         )
         found: defaultdict[str, list[UsageRow]] = defaultdict(list)
         async with self._engine.read() as connection:

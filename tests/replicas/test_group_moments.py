@@ -16,7 +16,7 @@ from aggregator.replicas.group.hops import GOOD_FOR, HopRefused, HopSigner
 from aggregator.replicas.group.membership import Membership
 from aggregator.replicas.group.replication import ChangesTail
 from aggregator.replicas.group.shared_key import SharedKey
-from aggregator.replicas.group.shared_usage import SharedUsage
+from aggregator.replicas.group.shared_usage import CONVERSATION_OVER, SharedUsage
 from aggregator.replicas.group.usage import MINUTE, CountedCalls, UsageWindow
 from aggregator.storage.errors import StorageBusy
 from aggregator.storage.records import Change, Heartbeat, ReplicaRecord, UsageRow
@@ -520,6 +520,38 @@ def test_calls_under_way_are_told_anew_until_they_end() -> None:
             told = len(table.told)
             await asyncio.sleep(30.0)
             assert len(table.told) == told, "there is nothing to tell"
+
+    simulated(work())
+
+
+@pytest.mark.parametrize(
+    ("kind", "lasts", "counted"),
+    [
+        ("window", 60.0, True),
+        ("window", 3600.0, False),
+        ("level", LEASE, True),
+        ("level", 3600.0, False),
+        ("conversation", CONVERSATION_OVER, True),
+        ("conversation", 3 * CONVERSATION_OVER, False),
+    ],
+)
+def test_what_was_written_before_the_clock_was_set_back_does_not_count(kind: str, lasts: float, counted: bool) -> None:
+    """It would count for as long as the clock was set back; a conversation counts for a day as it is."""
+
+    async def work() -> None:
+        usages, table = shared(), Table()
+        now = asyncio.get_running_loop().time
+        usages._clock.measure(now(), now(), now())
+        await usages.start(table)
+        lease = CONVERSATION_OVER if kind == "conversation" else None
+        usage = usages.window("t") if kind == "window" else usages.level("t", lease=lease)
+        expires = now() + lasts + 1.0
+        times = ((expires - 60.0, 3),) if kind == "window" else None
+        table.others = {usage.key or "": [UsageRow(usage.key or "", 3, times, expires)]}
+        usage.add(now(), 4)
+        usages.charged(usage, 4, now())
+        await usages.exchange()
+        assert usage.used(now()) == (4 if counted else 1)
 
     simulated(work())
 

@@ -37,13 +37,11 @@ async def test_the_newest_report_of_a_replica_counts(database: Database) -> None
 
 
 async def test_what_a_replica_reads_of_others(database: Database) -> None:
-    """Neither its own rows, nor those of other counters, nor such as count no more, or were written before the clock
-    was set back: they would count for as long as it was.
-    """
+    """Neither its own rows, nor those of other counters, nor such as count no more."""
     table = LimitUsage(database.engine)
     for replica, expires in (("one", 100.0), ("two", 200.0), ("me", 200.0)):
         await table.report(replica, 1, [UsageRow("a", 1, (), expires), UsageRow("b", 2, None, expires)])
-    for now, counted in ((-3500.0, 0), (79.9, 1), (80.0, 2), (99.9, 2), (100.0, 1), (199.9, 1), (200.0, 0)):
+    for now, counted in ((99.9, 2), (100.0, 1), (199.9, 1), (200.0, 0)):
         found = await table.of_others("me", ["a"], now)
         assert [len(rows) for rows in found.values()] == ([counted] if counted else [])
     assert await table.of_others("me", [], 0.0) == {}

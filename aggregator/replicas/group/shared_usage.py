@@ -199,10 +199,14 @@ class SharedUsage:
         if rows:
             await table.report(self._membership.id, self._number, rows)
         keys = [usage.key for usage in batch if usage.key is not None]
-        found = await table.of_others(self._membership.id, keys, self._clock.now())
+        theirs = self._clock.now()
+        found = await table.of_others(self._membership.id, keys, theirs)
         shift = asyncio.get_running_loop().time() - self._clock.now()
         for usage in batch:
-            usage.acknowledge(now, _used(found.get(usage.key or "", ()), shift))
+            # A row that would count for much longer was written before the clock was set back.
+            latest = theirs + 2 * (usage.lease + _MARGIN)
+            rows = [row for row in found.get(usage.key or "", ()) if row.expires <= latest]
+            usage.acknowledge(now, _used(rows, shift))
             if usage.stale:
                 self._changed[usage] = None
 

@@ -33,6 +33,8 @@ class Usage(ABC):
     foreseen = False
     # Whether it must be reported again and again while there is something to count.
     leased = False
+    # Seconds for which a report counts.
+    lease = MINUTE
 
     def __init__(self, key: str | None = None) -> None:
         self.key = key
