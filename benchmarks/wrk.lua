@@ -2,8 +2,8 @@
 -- BODY is a call with %d in place of its id, and wherever the number of the call stands. Every answer must be a 200 that holds TEXT; `done` prints one line of JSON:
 -- calls, seconds, p50 and p99 in seconds, and how many answers were wrong.
 
--- So many ids, in turns: more than calls in flight, and the requests are made once.
-local IDS = 256
+-- So many ids, in turns: more than calls in flight, and than answers that the gateway keeps. The requests are made once.
+local IDS = 4096
 
 wrong = 0
 

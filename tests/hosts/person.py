@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import pty
-import select
 import signal
 import subprocess
 import sys
@@ -73,12 +72,8 @@ class Person:
         )
         os.close(terminal)
         os.write(keyboard, answers.encode())
-        shown, asked = b"", False
+        shown = b""
         while True:
-            if interrupt and asked and not select.select([keyboard], [], [], 5)[0]:
-                # The first one may have come just before the program began to wait for a line.
-                program.send_signal(signal.SIGINT)
-                continue
             try:
                 part = os.read(keyboard, 4096)
             except OSError:  # Linux says so when the program has closed the terminal
@@ -86,9 +81,9 @@ class Person:
             if not part:
                 break
             shown += part
-            if interrupt and not asked and b"[y/N]" in shown:
+            if interrupt and b"[y/N]" in shown:
                 program.send_signal(signal.SIGINT)
-                asked = True
+                interrupt = False
         os.close(keyboard)
         assert program.wait(30) in (0, 1, -signal.SIGINT)
         return shown.decode()

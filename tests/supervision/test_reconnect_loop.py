@@ -56,7 +56,8 @@ class ReconnectMachine(RuleBasedStateMachine):
         self.patch.setattr(reconnect_loop, "time", self)
         logger = logging.getLogger("aggregator.upstream.lifecycle.state")
         self.patch.setattr(logger, "handlers", [self.log_lines])
-        self.patch.setattr(logger, "level", logging.INFO)
+        # Not by `patch`: loggers remember which levels they leave out.
+        logger.setLevel(logging.INFO)
         self.patch.setattr(logger, "propagate", False)
         self.moves = 0
         self.events: list[Event] = []
@@ -252,6 +253,7 @@ class ReconnectMachine(RuleBasedStateMachine):
                 assert (self.lifecycle.state, self.lifecycle.closed, self.lifecycle.listed) == ("stopped", True, False)
         finally:
             self.patch.undo()
+            logging.getLogger("aggregator.upstream.lifecycle.state").setLevel(logging.NOTSET)
             self.loop.close()
 
 
