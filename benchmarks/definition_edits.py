@@ -108,14 +108,24 @@ def _title(definition: Definition, chance: random.Random) -> Edit | None:
 
 
 def _nodes(definition: Definition, member: str = "inputSchema") -> Iterator[dict[str, Any]]:
-    for _, node in positions(definition.get(member)):
+    schema = definition.get(member)
+    for _, node in positions(schema):
         if isinstance(node, dict):
             yield node
+            if node is schema and node.get("type", "object") != "object":
+                # What is inside means nothing.
+                return
 
 
 def _one(definition: Definition, chance: random.Random, keyword: str, kind: type) -> dict[str, Any] | None:
     found = [node for node in _nodes(definition) if isinstance(node.get(keyword), kind) and node[keyword]]
     return chance.choice(found) if found else None
+
+
+def _object(definition: Definition, chance: random.Random) -> dict[str, Any] | None:
+    """Return a schema with properties that takes objects: of another type, its properties mean nothing."""
+    node = _one(definition, chance, "properties", dict)
+    return node if node is not None and node.get("type", "object") == "object" else None
 
 
 def _text(definition: Definition, chance: random.Random) -> Edit | None:
@@ -136,7 +146,7 @@ def _default(definition: Definition, chance: random.Random) -> Edit | None:
 
 
 def _property(definition: Definition, chance: random.Random) -> Edit | None:
-    node = _one(definition, chance, "properties", dict)
+    node = _object(definition, chance)
     if node is None:
         return None
     name = f"{chance.choice(_WORDS)}_{chance.randrange(100)}"
@@ -148,7 +158,7 @@ def _property(definition: Definition, chance: random.Random) -> Edit | None:
 
 
 def _no_property(definition: Definition, chance: random.Random) -> Edit | None:
-    node = _one(definition, chance, "properties", dict)
+    node = _object(definition, chance)
     if node is None:
         return None
     name = chance.choice(list(node["properties"]))
@@ -160,7 +170,7 @@ def _no_property(definition: Definition, chance: random.Random) -> Edit | None:
 
 
 def _required(definition: Definition, chance: random.Random) -> Edit | None:
-    node = _one(definition, chance, "properties", dict)
+    node = _object(definition, chance)
     if node is None:
         return None
     listed = node.get("required")
@@ -177,7 +187,7 @@ def _required(definition: Definition, chance: random.Random) -> Edit | None:
 
 def _type(definition: Definition, chance: random.Random) -> Edit | None:
     node = _one(definition, chance, "type", str)
-    if node is None:
+    if node is None or "enum" in node:
         return None
     other = chance.choice([kind for kind in ("string", "integer", "boolean", "array", "null") if kind != node["type"]])
     # Whole numbers are numbers: that one way is narrower.
@@ -189,7 +199,7 @@ def _type(definition: Definition, chance: random.Random) -> Edit | None:
 
 def _enum(definition: Definition, chance: random.Random) -> Edit | None:
     node = _one(definition, chance, "enum", list)
-    if node is None:
+    if node is None or node.get("type", "string") != "string":
         return None
     if len(node["enum"]) > 1 and chance.random() < 0.5:
         del node["enum"][chance.randrange(len(node["enum"]))]
@@ -263,7 +273,9 @@ def _annotation(definition: Definition, chance: random.Random) -> Edit | None:
 
 
 def _icon(definition: Definition, chance: random.Random) -> Edit | None:
-    definition["icons"] = [{"src": f"https://{chance.choice(_WORDS)}.example/{chance.randrange(100)}.png"}]
+    # Another picture of the same site is cosmetic.
+    site = f"{chance.choice(_WORDS)}{chance.randrange(10**6)}"
+    definition["icons"] = [{"src": f"https://{site}.example/{chance.randrange(100)}.png"}]
     return _change("an icon", definition, "other")
 
 
