@@ -1,6 +1,6 @@
 """Forms that models write and the interpreter lacks, each written in another way on the same line.
 
-Law: only what would be an error otherwise is written anew, and what it means is beyond doubt.
+Law: a form is rewritten only if the interpreter would refuse it, and if it has one meaning.
 """
 
 import re
@@ -100,8 +100,11 @@ def _part(found: re.Match[str]) -> str:
 
 
 def _edited(code: str, edits: Iterable[tuple[int, int, str]]) -> str:
+    # The pieces from the end on, so that a long program is copied once.
     past = len(code)
+    pieces: list[str] = []
     for start, end, text in sorted(edits, reverse=True):
         if end <= past:
-            code, past = code[:start] + text + code[end:], start
-    return code
+            pieces += (code[end:past], text)
+            past = start
+    return code[:past] + "".join(reversed(pieces))
