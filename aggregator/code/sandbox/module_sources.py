@@ -375,7 +375,7 @@ class _Operator:
 _added_operator = _Operator()
 """
 
-# There are no threads: what is submitted has run when `submit` returns.
+# The interpreter has no threads: `submit` runs the function before it returns.
 _CONCURRENT: Final = """
 class _Future:
     def __init__(self, value, error):

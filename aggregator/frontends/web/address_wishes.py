@@ -2,8 +2,8 @@
 
 Rule 1: the path form becomes the query form before anything else reads the path, so that the agent of a path and the
 protected resource are those of the plain address.
-Rule 2: a value that is not known is refused, since a host would otherwise get what it did not ask for, and so is a
-member that is one of ours written wrongly. Other members of a query are none of ours.
+Rule 2: an unknown value is refused, since the host would get another list than it asked for. A misspelt parameter of
+ours is refused too. All other parameters are ignored.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """Find the requests around an identifier of a tool, and the orders to a server, in the forms of several languages.
 
-Law: only what is hardly a word of a language counts as a name here: an identifier, or a server's rare name.
+Law: a text counts as a name here only if it is an identifier or a rare name of a server, and so no ordinary word.
 """
 
 import re

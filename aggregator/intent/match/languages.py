@@ -86,7 +86,7 @@ class LanguageRow:
 
     @cached_property
     def means_behind(self) -> re.Pattern[str]:
-        """What follows a server that is the means."""
+        """Matches a particle that makes the server before it the means, such as a postposition."""
         return re.compile(rf" ?(?:{self.form_means})")
 
     @cached_property

@@ -276,7 +276,7 @@ class PinSync:
                 await asyncio.wait([work], timeout=LAST_MOMENT)
 
     def write_rest(self) -> None:
-        """Write now what is unwritten: the process ends, and its host may not wait for the end of its servers."""
+        """Write all unwritten pins now, since the process ends. Its host may not wait until its servers have ended."""
         self._leaving = True
         self._quiet.set()
         self._wake.set()

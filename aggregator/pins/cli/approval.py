@@ -19,7 +19,8 @@ def approve(
 ) -> int:
     """Approve items as a running aggregator saw them; return 1 if one was seen otherwise meanwhile.
 
-    If nothing of a named server waits, the server is asked; what is found is shown, and nothing is approved unseen.
+    If no change of a named server waits, the command asks the server and shows its changes. It approves none of them
+    before the user has seen it.
 
     Raises:
         OperatorError: it is not said what to approve, there is no such item, its digest is not `digest`, or a file or

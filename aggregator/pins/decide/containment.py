@@ -435,8 +435,8 @@ def _dialect(schema: Any) -> str:
 
 
 def _leads_astray(schema: Any) -> bool:
-    """Return whether a schema has an old dialect, references that are not followed here, a base for them, or what is no
-    type.
+    """Return whether a schema cannot be compared: it has an old dialect, references that are not followed here, an
+    id, or an unknown type.
     """
     if any(old in _dialect(schema) for old in ("draft-03", "draft-04", "draft-06")):
         return True
