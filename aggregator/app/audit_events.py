@@ -95,8 +95,7 @@ class AuditEvents:
             )
         if live.broken:
             problems = [str(problem) for problem in reloaded.problems if problem.severity == "error"]
-            said = "the policy files have errors, so the rules that were in force stay"
-            self._telemetry.record_event("policy_broken", said, details={"problems": problems[:_LINES]})
+            self._telemetry.record_event("policy_broken", live.effect, details={"problems": problems[:_LINES]})
 
     def approval_queued(self, approval: Approval) -> None:
         """Record that a call waits for an approval."""

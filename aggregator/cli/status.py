@@ -106,11 +106,12 @@ def _troubles(found: Mapping[str, Any]) -> list[str]:
     if unheard:
         told.append(f"Not answering: {', '.join(unheard)}.")
     told += found.get("differs", [])
-    for name in ("config", "policies"):
-        part = found.get(name, {})
-        if part.get("broken"):
-            problems = " ".join(part.get("problems", []))
-            told.append(f"The {name} files have errors, so what was in force stays: {problems}")
+    config, policies = found.get("config", {}), found.get("policies", {})
+    if config.get("broken"):
+        problems = " ".join(config.get("problems", []))
+        told.append(f"The configuration has errors, so the one that was in force stays: {problems}")
+    if effect := policies.get("effect"):
+        told += [effect, *policies["problems"]]
     receivers: Mapping[str, Mapping[str, Any]] = found.get("notify", {})
     failing = [(name, one["problem"]) for name, one in receivers.items() if one["state"] == "failing"]
     told += [f"Notices do not reach {name}: {problem}." for name, problem in failing]

@@ -22,7 +22,11 @@ from aggregator.policy.files.idle_agents import idle_agents
 from aggregator.policy.rulebook import Rulebook
 from aggregator.policy.rules import Documents
 
-_CLOSED = Rulebook(Documents(MappingProxyType({}), MappingProxyType({}), None, MappingProxyType({}), "closed"))
+# What errors in the policy files mean for agents: with no rules in force before, and with some.
+CLOSED_EFFECT: Final = "The policy files have errors, and no rules were in force before: no agent may do anything."
+BROKEN_EFFECT: Final = "The policy files have errors, so the rules that were in force stay."
+
+_CLOSED: Final = Rulebook(Documents(MappingProxyType({}), MappingProxyType({}), None, MappingProxyType({}), "closed"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,16 @@ class LivePolicies:
     def broken(self) -> bool:
         """True if the current files have an error, so that the rules in force are older."""
         return any(problem.severity == "error" for problem in self.problems)
+
+    @property
+    def closed(self) -> bool:
+        """True if no file could be used since the start, so that no agent may do anything."""
+        return self.rulebook is _CLOSED
+
+    @property
+    def effect(self) -> str:
+        """A sentence: what errors in the current files mean for agents."""
+        return CLOSED_EFFECT if self.closed else BROKEN_EFFECT
 
     def reload(self, tools: Iterable[ToolRecord] = (), trusted: Trusted = None) -> Reloaded:
         """Read the files again. `tools` and whether each server (by id) is `trusted` are for the diff."""

@@ -14,7 +14,7 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.views import Views
-from aggregator.policy.live import LivePolicies, Reloaded
+from aggregator.policy.live import BROKEN_EFFECT, LivePolicies, Reloaded
 from aggregator.policy.rulebook import AgentRules, Ruling
 from tests.access.conftest import MakeConfig
 from tests.access.gateway_harness import GatewayHarness, error_data, tool
@@ -81,7 +81,7 @@ async def test_a_broken_file_changes_nothing_and_is_shown(
 
     async def shown() -> bool:
         report = (await harness.ready())["policies"]
-        return report["broken"] is True and any("broken.yaml" in problem for problem in report["problems"])
+        return report.get("effect") == BROKEN_EFFECT and any("broken.yaml" in problem for problem in report["problems"])
 
     with caplog.at_level(logging.ERROR):
         await until(shown)

@@ -43,11 +43,11 @@ CHANGES: Final[dict[str, tuple[Json, list[str]]]] = {
     "replicas differ": ({"differs": ["b has other policies."]}, ["b has other policies."]),
     "a broken file": (
         {"config": {"broken": True, "problems": ["line 3", "line 7"]}},
-        ["The config files have errors, so what was in force stays: line 3 line 7"],
+        ["The configuration has errors, so the one that was in force stays: line 3 line 7"],
     ),
     "a broken policy": (
-        {"policies": {"broken": True}},
-        ["The policies files have errors, so what was in force stays: "],
+        {"policies": {"broken": True, "effect": "No rules.", "problems": ["line 2"]}},
+        ["No rules.", "line 2"],
     ),
     "a receiver fails": (
         {"notify": {"pager": {"state": "failing", "problem": "it answers 500"}}},

@@ -10,7 +10,7 @@ from aggregator.domain.problems import Problem
 from aggregator.policy.files import folder as files
 from aggregator.policy.files.checking import check
 from aggregator.policy.files.folder import LARGEST, PolicySource, read_folder
-from aggregator.policy.live import LivePolicies
+from aggregator.policy.live import BROKEN_EFFECT, CLOSED_EFFECT, LivePolicies
 
 from .build import book, checked, errors, tool
 
@@ -153,6 +153,7 @@ def test_live_swaps_whole_or_not_at_all(tmp_path: Path) -> None:
     broken = live.reload(tools)
     assert not broken.changed
     assert live.broken
+    assert live.effect == BROKEN_EFFECT
     assert live.rulebook is before
     assert str(broken.problems[0]).startswith(f"error: {folder}/b.yaml:2: agents.a.alow: ")
 
@@ -181,8 +182,10 @@ def test_what_is_broken_at_the_start_allows_nobody_anything(tmp_path: Path) -> N
     (tmp_path / "a.yaml").write_text("agents: [", encoding="utf-8")
     live = LivePolicies(tmp_path)
     assert live.broken
+    assert live.closed
     assert live.rulebook is not None
     assert live.rulebook.for_agent("local") is None
+    assert live.effect == CLOSED_EFFECT
     (tmp_path / "a.yaml").write_text(OPEN, encoding="utf-8")
     assert live.reload().changed
     assert not live.broken

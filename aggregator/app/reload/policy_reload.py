@@ -140,7 +140,7 @@ def log_problems(live: LivePolicies) -> None:
     for problem in live.problems:
         log.log(logging.ERROR if problem.severity == "error" else logging.WARNING, "%s", problem)
     if live.broken:
-        log.error("policies: the files have errors, so the rules that were in force stay")
+        log.error("%s", live.effect)
         return
     for problem in live.warnings[:_WARNINGS]:
         log.warning("%s", problem)
@@ -157,7 +157,8 @@ def report(live: LivePolicies | None, slow: str | None = None) -> dict[str, Any]
     problems += [slow] if slow is not None else []
     if live is None or live.rulebook is None:
         return {"revision": None, "problems": problems}
-    return {"revision": live.rulebook.revision, "broken": live.broken, "problems": problems}
+    broken: dict[str, Any] = {"broken": live.broken, **({"effect": live.effect} if live.broken else {})}
+    return {"revision": live.rulebook.revision, **broken, "problems": problems}
 
 
 def signature(folder: Path) -> Signature:

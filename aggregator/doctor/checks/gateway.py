@@ -84,10 +84,10 @@ def of_gateway(facts: GatewayFacts, config: Path | None, own_version: str) -> It
     if isinstance(files, Mapping):
         yield from _of_files(facts.base, files, config)
     policies = report.get("policies")
-    if isinstance(policies, Mapping) and policies.get("broken"):
+    if isinstance(policies, Mapping) and (effect := policies.get("effect")):
         yield found(
             "gateway_config_old",
-            f"The gateway at {facts.base} keeps older policies, since the files have errors.",
+            f"{effect} This holds for the gateway at {facts.base}.",
             "Mend them: `aggregator policy check` names each place.",
             facts.base,
         )

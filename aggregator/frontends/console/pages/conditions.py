@@ -29,8 +29,8 @@ def _problems(details: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if config.get("broken"):
         yield "configuration", "The file as it is now cannot be used; the one in force stays."
     yield from (("configuration", text) for text in config.get("problems", ()))
-    if policies.get("broken"):
-        yield "policies", "The policy files have errors; the rules that were in force stay."
+    if effect := policies.get("effect"):
+        yield "policies", effect
     yield from (("policies", text) for text in policies.get("problems", ()))
     for name, receiver in (details.get("notify") or {}).items():
         if receiver["problem"] is not None:
