@@ -38,6 +38,14 @@ class NotKept(CallRefused):
     advice = "Go on without reporting it."
 
 
+class NotReportable(CallRefused):
+    """The agent may not call the tool, or nothing serves it now, so that there is nothing to report."""
+
+    code = "not_reportable"
+    status = 403
+    advice = "Go on without reporting it."
+
+
 class ReportBook:
     """The taking of reports. `clock` returns the time in seconds since 1970."""
 

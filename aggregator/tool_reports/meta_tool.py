@@ -6,7 +6,7 @@ from aggregator.catalog.describe.levels import shown_name
 from aggregator.domain.errors import BadArguments, CallRefused, UnknownTool, UpstreamError
 from aggregator.gateway.meta.name_resolution import WrittenNames, several
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
-from aggregator.tool_reports.book import REPORT_TOOL
+from aggregator.tool_reports.book import REPORT_TOOL, NotReportable
 
 RECORD: Final = meta_record(
     REPORT_TOOL,
@@ -22,6 +22,7 @@ async def report_tool(asking: MetaToolCall) -> str:
 
     Raises:
         BadArguments: the name fits no tool of the agent, or several; or the reason says nothing.
+        NotReportable: the agent may not call the tool, or nothing serves it now.
         OverLimit, NotKept: it was not kept.
     """
     name = asking.arguments["name"]
@@ -37,7 +38,7 @@ async def report_tool(asking: MetaToolCall) -> str:
         raise BadArguments(REPORT_TOOL, names.server(name) or error.message) from None
     except (CallRefused, UpstreamError) as error:
         # Not as it is: the audit would count it as a refused call of that tool.
-        raise BadArguments(REPORT_TOOL, error.message) from None
+        raise NotReportable(REPORT_TOOL, error.message) from None
     times = await asking.reports.take(asking.call.principal.agent_id, tool, asking.arguments["why"])
     again = f" ({times} reports by you)" if times > 1 else ""
     return f"Reported to the operators: {shown_name(tool)}{again}. It is not mended yet; go on without it."

@@ -84,10 +84,15 @@ def test_the_lines_of_many_servers_are_short_and_of_whole_words() -> None:
 
 
 def test_the_lines_of_few_servers_say_all() -> None:
-    text = lines_of([seen("one"), seen("two", "Pays invoices")], {"one": tools_of("get_invoice", "list_orders")})
+    tools = {
+        "one": tools_of("get_invoice", "list_orders", "get_order"),
+        "few": tools_of("get_current_time", "convert_time"),
+    }
+    text = lines_of([seen("one"), seen("two", "Pays invoices"), seen("few")], tools)
     assert text.splitlines() == [
-        "one (ready, 12 tools): tools for invoice, order",
+        "one (ready, 12 tools): tools for order, invoice",
         "two (ready, 12 tools): Pays invoices",
+        "few (ready, 12 tools): get_current_time, convert_time",
     ]
 
 

@@ -77,6 +77,7 @@ async def test_an_agent_reports_a_tool(console: ConsoleHarness, host_kind: tuple
         for name in ("shop.wipe", "shop.none", "search_tools", "shop"):
             refused = await host.call("report_tool", {"name": name, "why": "it is broken"}).result()
             assert refused["isError"] is True, name
+            assert ("Go on without reporting it." in text_of(refused)) == (name == "shop.wipe"), text_of(refused)
     (one,) = await reported(console)
     assert (one["name"], one["times"], one["agent_count"]) == ("shop.get", 2, 1)
     (by,) = one["agents"]
@@ -113,7 +114,7 @@ async def test_reports_over_v1(console: ConsoleHarness, monkeypatch: pytest.Monk
         call = {"tool_call": {"name": "report_tool", "arguments": {"name": "shop.get", "why": "empty"}}}
         assert (await client.post("/v1/tool_calls", json=call)).status_code == 200
         bodies: list[tuple[Any, int]] = [
-            ({"name": "shop.wipe", "why": "empty"}, 400),
+            ({"name": "shop.wipe", "why": "empty"}, 403),
             ({"name": "shop.none", "why": "empty"}, 400),
             ({"name": "shop.get", "why": " "}, 400),
             ({"name": "shop.get"}, 400),

@@ -128,6 +128,7 @@ def _reports() -> Part:
             **_FAILURES,
             **_POSTED,
             "400": _body("SingleResult", "Failure", said="There is no such tool for this agent, or no reason."),
+            "403": _body("SingleResult", "Failure", "Refusal", said="The agent may not call the tool, or is refused."),
             "404": _body("Failure", said="Reports are not taken: `report_tool` of the configuration is off."),
             "429": _body("SingleResult", "Failure", said=said),
             "503": _body("SingleResult", "Failure", said="The aggregator is shutting down, or has no room."),

@@ -31,6 +31,7 @@ STATUSES: Final[Mapping[str, int]] = {
     "flow_denied": 403,
     "not_confirmed": 403,
     "not_read_only": 403,
+    "not_reportable": 403,
     "unknown_tool": 404,
     "unknown_result": 404,
     "limit_reached": 429,

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from aggregator.catalog.describe.servers import own_purpose, tools_purpose, whole_words
+from aggregator.domain.text.invisible import visible
 from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.meta.name_resolution import is_every_server, no_server
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
@@ -22,6 +23,8 @@ _LONGEST: Final = 20_000
 # widest first.
 _MOST_TOKENS: Final = 1_150
 _WIDTHS: Final = (72, 48, 36, 28, 24, 20, 16, 12, 0)
+# So few are named: their subjects alone would say less.
+_FEW_TOOLS: Final = 2
 _IN_SHORT: Final = "Servers (tools), ready unless it says otherwise; all about one: list_servers with its name."
 
 _RECORD: Final = meta_record("list_servers", "Servers and their state; all about one", {"server": {"type": "string"}})
@@ -97,6 +100,8 @@ def _purpose(seen: ServerSeen, tools: Sequence[Mapping[str, Any]]) -> str:
     if seen.config.instructions and (said := own_purpose(seen.instructions)):
         return f"it says: {said}"
     about = tools_purpose(tools, seen.name)
+    if len(tools) <= _FEW_TOOLS and about.isascii():
+        return ", ".join(visible(tool["name"]) for tool in tools)
     return f"tools for {about}" if about else ""
 
 
