@@ -64,6 +64,7 @@ from aggregator.gateway.views.embeddings import ToolEmbeddings
 from aggregator.gateway.views.views import Views
 from aggregator.notify.app import NoticeEvents
 from aggregator.pins.app.news import PinNews
+from aggregator.pins.app.first_lists import FirstLists
 from aggregator.pins.app.sync import PinSync
 from aggregator.pins.gateway.book import PinBook
 from aggregator.policy.live import LivePolicies
@@ -172,7 +173,10 @@ def build_app(
     if book is not None:
         kept = database if kept_at is not None else LazyDatabase(None, None)
         news, rebuild, keeps = PinNews(events), lists.updates.rebuild, kept_at is not None
-        pin_sync = changes.pins = PinSync(book, lists.builder, upstreams, kept, lock, news, rebuild, awaits_kept=keeps)
+        first = FirstLists(base_path(kept_at, os.environ) if keeps else None)
+        pin_sync = changes.pins = PinSync(
+            book, lists.builder, upstreams, kept, lock, news, rebuild, awaits_kept=keeps, first=first
+        )
         database.entries = pin_sync.entries
     restores = kept_at is not None
     secrets = LateSecrets(config.secrets.timeout)

@@ -16,6 +16,7 @@ from typing import Any, Final
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.text.error_text import error_text
 from aggregator.gateway.views.catalog_builder import CatalogBuilder
+from aggregator.pins.app.first_lists import FirstLists
 from aggregator.pins.app.known import server_pins, signature
 from aggregator.pins.app.locked import LockWatch
 from aggregator.pins.app.news import PinNews
@@ -35,7 +36,7 @@ from aggregator.pins.gateway.answers import news_note
 from aggregator.pins.gateway.book import PinBook
 from aggregator.pins.gateway.state import HeldItem, JudgedList
 from aggregator.storage.errors import StorageError
-from aggregator.upstream.list_kinds import Kind
+from aggregator.upstream.list_kinds import LIST_METHODS, Kind
 from aggregator.upstream.upstream import Upstream
 
 log = logging.getLogger(__name__)
@@ -66,7 +67,8 @@ class PinSync:
     """The reader and writer of pins.
 
     rebuild: replaces the snapshots in force, after lists were judged anew.
-    awaits_kept: `take_kept` will be called, and no baseline is written before.
+    awaits_kept: `take_kept` will be called, and no baseline is written before. first: keeps first lists until they are
+    written.
     """
 
     def __init__(
@@ -80,8 +82,10 @@ class PinSync:
         rebuild: Callable[[], None],
         *,
         awaits_kept: bool = False,
+        first: FirstLists | None = None,
     ) -> None:
         self._book = book
+        self._first = first or FirstLists(None)
         self._builder = builder
         self._upstreams = upstreams
         self._reader = PinReader(database, self.entries, self._withhold)
@@ -169,8 +173,16 @@ class PinSync:
                 async with asyncio.timeout(PATIENCE), self._turn:
                     await self._read_texts([upstream.config.id])
             await self._judge_all(upstream, kind, definitions)
+        if await self._keep_first(upstream, kind):
+            await self._judge_all(upstream, kind, definitions)
         if kind == "tool":
             self._note_added(upstream, again=again)
+
+    async def _keep_first(self, upstream: Upstream, *kinds: Kind) -> bool:
+        """Keep the first lists among those that are about to be shown; return True if they are to be judged again."""
+        examined = (self._builder.examined(upstream, kind) for kind in kinds)
+        judged = [one for one in (*examined, *self._book.judged(upstream.config.id)) if one is not None]
+        return await self._first.keep_shown(self._book, upstream, judged)
 
     def _note_added(self, upstream: Upstream, *, again: bool) -> None:
         """Have the next answer of a server say which tools it added over the same connection, and that wait."""
@@ -364,6 +376,8 @@ class PinSync:
             return
         kept, self._kept = self._kept, {}
         items = {server: await asyncio.to_thread(items_of, lists) for server, lists in kept.items()}
+        for server, first in (await self._first.read(self._book, self.entries())).items():
+            items[server] = items.get(server, {}) | first
         saw = self._book.saw_before
         others = dict.fromkeys(server for server, of in items.items() for kind in of if saw(server, kind, of[kind]))
         if others:
@@ -415,6 +429,8 @@ class PinSync:
                 steps = self._book.instructions_steps(upstream.config, upstream.negotiated.instructions or "")
                 await self._builder.slices.run(steps)
             await self._builder.examine_again(upstream)
+            if await self._keep_first(upstream, *LIST_METHODS):
+                await self._builder.examine_again(upstream)
         self._rebuild()
 
     # -- writing
@@ -482,6 +498,7 @@ class PinSync:
                     if rows is not None and server not in self._others:
                         # They count even if the database is away before they can be read.
                         self._reader.take_baseline(server, judged.baseline_kind, rows)
+                        await self._first.forget(server, self._entries[server], judged.kind)
             except StorageError:
                 raise
             except Exception as error:
