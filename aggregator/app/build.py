@@ -63,8 +63,8 @@ from aggregator.gateway.startup import StartupWait
 from aggregator.gateway.views.embeddings import ToolEmbeddings
 from aggregator.gateway.views.views import Views
 from aggregator.notify.app import NoticeEvents
-from aggregator.pins.app.news import PinNews
 from aggregator.pins.app.first_lists import FirstLists
+from aggregator.pins.app.news import PinNews
 from aggregator.pins.app.sync import PinSync
 from aggregator.pins.gateway.book import PinBook
 from aggregator.policy.live import LivePolicies
@@ -297,7 +297,10 @@ def _build_gateway(
     """Return the gateway, with the parts that wait for upstreams or call them."""
     agent_items, failover = lists.agent_items, lists.failover
     startup, missing = StartupWait(supervisor, config), MissingAccounts(accounts)
-    resolver = Resolver(supervisor, views, config.startup_wait, failover.covers, lists.slices, lists.current, missing)
+    own = lists.meta_tools.names
+    resolver = Resolver(
+        supervisor, views, config.startup_wait, failover.covers, lists.slices, lists.current, missing, own
+    )
     rate_limits = RateLimits(replication.usage)
     relay = Relay(call_log, lists.input_requests, rate_limits, resolver, missing)
     checker, large_results, told = Checker(), LargeResults(keeper), config.results.output_schemas

@@ -16,7 +16,8 @@ class ToolCall(NamedTuple):
 
     `version` is its revision, `style` the host's spelling of names, `conversation` its conversation, `via` the meta
     tool or frontend that it came through, if any. `only_reads`: the tool must be known to change nothing. `within` is
-    the trace position of the `run_code` call whose program makes this one.
+    the trace position of the `run_code` call whose program makes this one. `asked` is the name as it was written, if
+    `params` has the canonical one in its place.
     """
 
     principal: Principal
@@ -27,6 +28,7 @@ class ToolCall(NamedTuple):
     via: str | None = None
     only_reads: bool = False
     within: TraceContext | None = None
+    asked: str | None = None
 
     @property
     def name(self) -> str:

@@ -138,7 +138,7 @@ class CallLog:
         """
         meta = call.params.get("_meta")
         trace = below(call.within) if call.within is not None else begin(meta, None, self.observers.sample)
-        record = begin_record(trace, self.caller_of(call, host), call.params, perf_counter())
+        record = begin_record(trace, self.caller_of(call, host), call.params, perf_counter(), asked=call.asked)
         record.arguments = call.params.get("arguments")
         if method != TOOL_CALL:
             record.called = CalledItem(method, tool=method)
@@ -344,13 +344,19 @@ class OpenRecord:
 
 
 def begin_record(
-    trace: TraceContext, caller: RecordedCaller, params: Mapping[str, Any], came: float, started: float | None = None
+    trace: TraceContext,
+    caller: RecordedCaller,
+    params: Mapping[str, Any],
+    came: float,
+    started: float | None = None,
+    asked: str | None = None,
 ) -> CallRecord:
     """Return the record of a request. Every record begins here, whether a task works on its call or not.
 
-    `came` is when it came, by the clock of durations; `started` the same by the wall clock, None for now.
+    `came` is when it came, by the clock of durations; `started` the same by the wall clock, None for now. `asked` is
+    the name as it was written, if `params` has another one.
     """
-    name = params.get("name")
+    name = params.get("name") if asked is None else asked
     asked_name = name[:ASKED_NAME_LENGTH] if isinstance(name, str) else ""
     return CallRecord(trace, time.time() if started is None else started, caller, asked_name, came)
 

@@ -390,6 +390,10 @@ class Dispatcher:
         name, programs = request.params.get("name"), self._host_lists.extent(view, host) == "code"
         if name in self._meta_tools or (programs and name == RUN_CODE):
             return self._call_meta_tool(request, call, view, programs)
+        own = self._meta.meant(view, name, programs=programs) if isinstance(name, str) else None
+        if own is not None:
+            call = call._replace(params={**call.params, "name": own}, asked=name)
+            return self._call_meta_tool(request, call, view, programs)
         return self._pipeline.call_tool(call, view, host, request.channel)
 
     async def _call_meta_tool(self, request: Request, call: ToolCall, view: View, programs: bool) -> Mapping[str, Any]:

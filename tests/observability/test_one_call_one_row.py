@@ -81,6 +81,26 @@ CALLS: Final = {
         },
         {**UNFIT, "tool_name": "call_tool", "via": "call_tool"},
     ),
+    "a tool of ours as a host writes it": Odd(
+        {"name": "mcp__aggregator__search_tools", "arguments": {"query": "get"}},
+        {**OURS, "tool_name": "search_tools", "asked_name": "mcp__aggregator__search_tools"},
+    ),
+    "call as a host writes it": Odd(
+        {"name": "aggregator.call_tool", "arguments": {"name": "mcp__crm__get"}},
+        {**LOOKED, "asked_name": "mcp__crm__get", "via": "call_tool"},
+    ),
+    "call under another spelling": Odd(
+        {"name": "call_tool", "arguments": {"name": "CRM-get"}},
+        {**LOOKED, "asked_name": "CRM-get", "via": "call_tool"},
+    ),
+    "call with its server beside": Odd(
+        {"name": "call_tool", "arguments": {"name": "get", "server": "crm"}},
+        {**LOOKED, "asked_name": "get", "via": "call_tool"},
+    ),
+    "a tool of ours of an unknown server": Odd(
+        {"name": "gateway__search_tools"},
+        {"status": "invalid", "error_code": "unknown_tool", "asked_name": "gateway__search_tools"},
+    ),
     "read": Odd({"name": "read_tool", "arguments": {"name": "crm.get"}}, {**LOOKED, "via": "read_tool"}),
     "read what writes": Odd(
         {"name": "read_tool", "arguments": {"name": "crm.put"}},

@@ -173,7 +173,7 @@ class DirectCalls:
         ):
             return None
         name: WrittenTool = params["name"]
-        given, via = params.get("arguments", _NO_ARGUMENTS), None
+        given, via, asked = params.get("arguments", _NO_ARGUMENTS), None, None
         if name in self._inner_calls.names:
             inner = self._inner_calls.inner(params)
             if inner is None:
@@ -188,6 +188,7 @@ class DirectCalls:
         if view is not None and not self._plans.goes_to_its_own(plan, view):
             return None
         if via is not None:
+            asked = name if type(name) is str else name[0]
             params = {**params, "name": plan.tool.name, "arguments": given}
         permitted = perf_counter()
         if plan.reader is not None:
@@ -205,7 +206,7 @@ class DirectCalls:
         trace = begin(meta, None, self._call_log.observers.sample)
         call = DirectCall(self, loop.time() + plan.tool.timeout, known, plan, params, arguments, answer, trace)
         call.received, call.permitted, call.checked = received, permitted, checked
-        call.view = view
+        call.view, call.asked = view, asked
         if plan.hooks and not _permit(call):
             return None
         sent = self._onward(call, meta, same_meta=same_meta)

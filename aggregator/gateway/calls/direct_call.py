@@ -55,6 +55,7 @@ class DirectCall(DirectRequest):
     __slots__ = (
         "_owner",
         "arguments",
+        "asked",
         "charge",
         "checked",
         "guards",
@@ -98,6 +99,8 @@ class DirectCall(DirectRequest):
         self.guards: Guards = ()
         # Of a tool in whose place others may answer: the rules for those.
         self.view: View | None = None
+        # The name of the tool inside a call of a meta tool, as it was written.
+        self.asked: str | None = None
         self.started = time.time()
         # The clock of durations: when the call came, was permitted and checked, and was sent.
         self.received = self.permitted = self.checked = self.sent_at = 0.0
@@ -140,7 +143,8 @@ class DirectCall(DirectRequest):
     def record(self) -> CallRecord:
         """Return the record of the call so far."""
         plan, received = self.plan, self.received
-        record = begin_record(self.trace, self.known.recorded(plan.via), self.params, received, self.started)
+        caller, came = self.known.recorded(plan.via), (received, self.started)
+        record = begin_record(self.trace, caller, self.params, *came, self.asked)
         enter_tool(record, plan.tool)
         record.arguments, record.request_id = self.arguments, self.to_host.request_id
         record.sending = RecordedSending(
@@ -177,7 +181,8 @@ class DirectCall(DirectRequest):
         """Return the call in the form of the pipeline."""
         known = self.known
         principal, conversation = known.host.principal, known.conversation
-        return ToolCall(principal, self.params, known.version, known.style, conversation, self.plan.via)
+        via, asked = self.plan.via, self.asked
+        return ToolCall(principal, self.params, known.version, known.style, conversation, via, asked=asked)
 
 
 class LateChannel:

@@ -10,7 +10,7 @@ from aggregator.catalog.catalog import Catalog
 from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.errors import Blame, NotAllowed, UnknownTool
 from aggregator.domain.missing import LoginRequired
-from aggregator.domain.names import Style, spellings
+from aggregator.domain.names import Style, loosened, spellings, without_host_prefix
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.constant_time import evenly
 from aggregator.gateway.views.current import CurrentCatalog
@@ -31,7 +31,7 @@ IsCovered = Callable[[ToolRecord], bool]
 class Resolver:
     """The look-up of called names. `patience` is how many seconds a call waits for servers that start.
 
-    `is_covered` tells whether another server can answer for a tool.
+    `is_covered` tells whether another server can answer for a tool. `own` are the names of the aggregator's own tools.
     """
 
     def __init__(
@@ -43,9 +43,11 @@ class Resolver:
         slices: Slices,
         current: CurrentCatalog,
         accounts: MissingAccounts | None = None,
+        own: Iterable[str] = (),
     ) -> None:
         self.current = current
         self._accounts = accounts or MissingAccounts()
+        self._own = {loosened(one): one for one in own}
         self._supervisor = supervisor
         self._views = views
         self.patience = patience
@@ -109,11 +111,16 @@ class Resolver:
             if not denied.hidden:
                 raise NotAllowed(tool.name, f"{tool.name} is not allowed for this agent.", blame=blame, meant=tool)
         listing = await self._views.prepare_listing(view, self.catalog, self._slices)
-        nearest = await self._slices.run(listing.nearest_steps(name, style))
+        nearest = self._own_nearest(name) or await self._slices.run(listing.nearest_steps(name, style))
         if not view.open:
             await self._supervisor.wait_all_tried(began + self.patience - asyncio.get_running_loop().time())
             await evenly(began)
         raise UnknownTool(name, nearest, blame, meant)
+
+    def _own_nearest(self, name: str) -> list[str]:
+        """Return the tool of ours that a name is another spelling of, or names as a tool of an unknown server."""
+        parts = (name, *(tool for _, tool in spellings(without_host_prefix(name))))
+        return list(dict.fromkeys(self._own[key] for part in parts if (key := loosened(part)) in self._own))
 
     async def is_written(self, view: View, name: str) -> bool:
         """Return True if a name, as written, is or may become that of a tool this agent may know of. Before it returns

@@ -43,8 +43,9 @@ _SHOWN: Final = 5
 ReadName = Callable[[str], Awaitable[ResolvedTools]]
 
 
-async def inner(params: dict[str, Any], read: ReadName) -> dict[str, Any]:
-    """Return the `tools/call` params of the inner tool; members beside the name and the arguments are kept.
+async def inner(params: dict[str, Any], read: ReadName) -> tuple[dict[str, Any], str]:
+    """Return the `tools/call` params of the inner tool, and its name as it was written; members beside the name and the
+    arguments are kept.
 
     The inner arguments may be missing, a JSON text, beside `name`, or under another member's name.
 
@@ -53,7 +54,7 @@ async def inner(params: dict[str, Any], read: ReadName) -> dict[str, Any]:
     """
     outer = params["name"]
     given = members_of(params)
-    used, meant = await _named(outer, given, read)
+    used, meant, asked = await _named(outer, given, read)
     tool = _only(meant)
     own = _own_members(tool)
     _refuse_look_alikes(outer, given, own)
@@ -68,7 +69,7 @@ async def inner(params: dict[str, Any], read: ReadName) -> dict[str, Any]:
         raise BadArguments(
             outer, f"{outer} was given {members(beside)} beside `{filled[0]}`: put everything inside `arguments`."
         )
-    return {**params, "name": meant.name, "arguments": arguments or beside}
+    return {**params, "name": meant.name, "arguments": arguments or beside}, asked
 
 
 def members_of(params: Mapping[str, Any]) -> Any:
@@ -80,8 +81,8 @@ def members_of(params: Mapping[str, Any]) -> Any:
     return unwrapped(read_object(params["name"], params.get("arguments")))
 
 
-async def _named(outer: str, given: Mapping[str, Any], read: ReadName) -> tuple[set[str], ResolvedTools]:
-    """Return the members that name the tool or its server, and the tools that they resolve to.
+async def _named(outer: str, given: Mapping[str, Any], read: ReadName) -> tuple[set[str], ResolvedTools, str]:
+    """Return the members that name the tool or its server, the tools that they resolve to, and the written name.
 
     Raises:
         BadArguments: there is none, or there are two and it is unclear which is an argument of the other.
@@ -106,7 +107,7 @@ async def _named(outer: str, given: Mapping[str, Any], read: ReadName) -> tuple[
     own = _own_members(_only(meant))
     # The name may stand there once more, in another member.
     again = (name for name in _NAMES if name not in own and given.get(name) == given[key])
-    return {key, *server, *again}, meant
+    return {key, *server, *again}, meant, given[key]
 
 
 async def _on_server(

@@ -21,7 +21,7 @@ from aggregator.gateway.host import Host
 from aggregator.gateway.meta.argument_aliases import in_form
 from aggregator.gateway.meta.call_tool import CALL, READ, ReadName, inner, members
 from aggregator.gateway.meta.kept_answers import KEPT, KeptAnswers
-from aggregator.gateway.meta.name_resolution import ResolvedTools, WrittenNames
+from aggregator.gateway.meta.name_resolution import ResolvedTools, WrittenNames, may_be_written_for
 from aggregator.gateway.meta.tool import SOURCE, MetaTool, MetaToolCall
 from aggregator.gateway.recording.timing import name_tool, timed
 from aggregator.gateway.views.finder import Finder
@@ -163,9 +163,9 @@ class MetaTools:
                     return await self._call_inner(call, view, host, channel)
                 if tool.answer is not None:
                     return await self._call_meta_tool(tool, call, view, host, channel)
-                params = await inner(call.params, self._reader(view))
+                params, asked = await inner(call.params, self._reader(view))
                 reads = name == READ or call.only_reads
-                call = call._replace(params=params, via=call.via or outer, only_reads=reads)
+                call = call._replace(params=params, via=call.via or outer, only_reads=reads, asked=asked)
             raise BadArguments(outer, f"{outer} was asked to call itself, again and again.")
         except BadArguments as refused:
             async with self._call_log.record(call, host) as entry:
@@ -173,6 +173,16 @@ class MetaTools:
                 name_tool(entry.record, self._tools[outer].record)
                 raise refused
             return entry.result
+
+    def meant(self, view: View, name: str, *, programs: bool) -> str | None:
+        """Return the tool of ours that a host calls by another name, as `mcp__aggregator__search_tools`; else None."""
+        own = (*self._tools.names, RUN_CODE) if programs else self._tools.names
+        if not may_be_written_for(name, own):
+            return None
+        if self._resolver.called(view, name) is not None:
+            return None
+        spelled = WrittenNames(self._finder, self._resolver, view).spellings(name)
+        return next((one for one in spelled if one in own), None)
 
     def _reader(self, view: View) -> ReadName:
         """Return the function that reads the name of an inner call; a meta tool has only its own name."""
