@@ -2,9 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import pytest
 
 from aggregator.config.load import Loaded, load_mapping
+from aggregator.config.servers.complete import complete_entry
+from aggregator.config.servers.expand import Expander
 
 REMOTE = ["mcp-remote", "https://mcp.example.com", "--header", "Authorization:${AUTH_HEADER}"]
 
@@ -122,3 +126,36 @@ def test_what_an_entry_takes_from_the_environment_is_known_by_entry(tmp_path: Pa
         "launched": {"W": True},
         "asked": {"SOME_KEY": True},
     }
+
+
+CIRCLES: Final[dict[str, tuple[dict[str, str], dict[str, str]]]] = {
+    "two": ({"A": "${B}", "B": "x${A}"}, {"A": "A and B", "B": "B and A"}),
+    "three": ({"A": "${B}", "B": "${C}", "C": "${A}"}, {"A": "A, B and C", "B": "B, C and A", "C": "C, A and B"}),
+    "one that needs a circle": ({"N": "${A}", "A": "${B}", "B": "${A}"}, {"N": "A and B", "A": "A and B"}),
+}
+
+
+@pytest.mark.parametrize("kind", CIRCLES)
+def test_variables_that_refer_to_each_other_are_named(kind: str) -> None:
+    """C6: they are not called variables that are not set."""
+    env, told = CIRCLES[kind]
+    _, _, gaps = complete_entry({"command": "x", "env": env}, Expander({}, Path("/")))
+    said = {gap.where[1]: gap.error.message for gap in gaps}
+    assert said.keys() == env.keys()
+    for name, names in told.items():
+        assert said[name] == f"The variables {names} refer to each other."
+
+
+@pytest.mark.parametrize("env", [{"A": "${A}"}, {"A": "${B}", "B": "${B}"}, {"A": "${B}"}, {"A": "${B}", "B": "${C}"}])
+def test_a_variable_of_the_environment_that_is_not_set_is_no_circle(env: dict[str, str]) -> None:
+    _, _, gaps = complete_entry({"command": "x", "env": env}, Expander({}, Path("/")))
+    assert gaps
+    assert all("is not set" in gap.error.message for gap in gaps)
+
+
+def test_a_circle_that_the_environment_breaks() -> None:
+    entry, _, gaps = complete_entry(
+        {"command": "x", "env": {"A": "${B}", "B": "${A}"}}, Expander({"A": "of the shell"}, Path("/"))
+    )
+    assert not gaps
+    assert entry["env"] == {"A": "of the shell", "B": "of the shell"}

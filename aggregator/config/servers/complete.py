@@ -12,7 +12,7 @@ from aggregator.config.fields import as_text
 from aggregator.config.files.report import Where
 from aggregator.config.servers.expand import Expander, ExpandError
 from aggregator.config.servers.foreign import ENV_FILE, MEANT, RENAMED
-from aggregator.secret_sources.reference import DeferredText, SecretReference
+from aggregator.secret_sources.reference import DeferredText, SecretReference, shortened
 
 _DEEPEST = 20
 _LINE = r"(?a)\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*=\s*(.*?)\s*"
@@ -175,9 +175,26 @@ def _variables(
             if found:
                 left[key] = found[0]
         if len(left) == len(missing):
-            return completed, list(left.values())
+            return completed, [_with_circle(gap, left) for gap in left.values()]
         missing = left
     return completed, []
+
+
+def _with_circle(gap: UnresolvedText, left: Mapping[str, UnresolvedText]) -> UnresolvedText:
+    """Return the gap of a variable with other words if it needs variables of its entry that refer to each other.
+
+    left: the variables of the entry that cannot be resolved.
+    """
+    path: list[str] = []
+    name: str | None = str(gap.where[1])
+    while name is not None and name in left and name not in path:
+        path.append(name)
+        name = left[name].error.variable
+    if name is None or name not in path or len(circle := path[path.index(name) :]) == 1:
+        return gap
+    names = " and ".join((", ".join(map(shortened, circle[:-1])), shortened(circle[-1])))
+    fix = "Give one of them a value that uses none of the others."
+    return gap._replace(error=ExpandError(f"The variables {names} refer to each other.", fix))
 
 
 def _parts(env: object, where: tuple[str, ...], late: Iterable[DeferredText]) -> dict[str, Parts]:

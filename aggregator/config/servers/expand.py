@@ -21,12 +21,16 @@ _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWX
 
 
 class ExpandError(Exception):
-    """A reference that cannot be resolved. `message` and `fix` are sentences without any value in them."""
+    """A reference that cannot be resolved. `message` and `fix` are sentences without any value in them.
 
-    def __init__(self, message: str, fix: str) -> None:
+    `variable` is the environment variable that is not set, if that is why.
+    """
+
+    def __init__(self, message: str, fix: str, variable: str | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.fix = fix
+        self.variable = variable
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,7 @@ class Expander:
             raise ExpandError(
                 f"The environment variable {name} is not set.",
                 f"Set {name} before starting the aggregator, or give a default: ${{{name}:-default}}.",
+                name,
             )
         return [self._secret(found)]
 
