@@ -72,6 +72,9 @@ CODES: Final[Mapping[str, CodeMeaning]] = {
         "error", "the program of a server is on the `PATH` of your shell, but not of a host"
     ),
     "server_not_for_host": _code("error", "a server starts in your shell, but not from a host"),
+    "server_wants_capability": _code(
+        "note", "a server comes up only for hosts that offer sampling, elicitation or roots"
+    ),
     "server_folder_missing": _code("error", "the working folder of a server does not exist"),
     "server_module_missing": _code("error", "a server ends at once: a module or package is missing"),
     "server_node_version": _code("error", "a server needs another version of Node.js"),

@@ -118,6 +118,11 @@ def _needs(name: str, reference: str | None = None, **settings: Any) -> Make:
     return seed
 
 
+def _wants_sampling(place: Place) -> None:
+    place.configure({"box": place.server("--wants", "sampling")})
+    place.install()
+
+
 def _old_node(place: Place) -> None:
     place.program("node", "#!/bin/sh\necho v14.21.3\n")
     place.configure({"box": {"command": "npx", "args": ["-y", "some-server"]}})
@@ -350,6 +355,15 @@ SEEDS: Final = (
         _needs("BOX_TOKEN", "DOCTOR_TOKEN"),
         lambda place, _: place.install({"aggregator": place.entry(env={"DOCTOR_TOKEN": PASSWORD})}),
         "Put DOCTOR_TOKEN",
+        DESKTOP,
+        connects=True,
+    ),
+    Seed(
+        "capability that the doctor does not offer",
+        "server_wants_capability",
+        _wants_sampling,
+        lambda place, _: place.configure({"box": place.server()}),
+        "if Claude Desktop offers sampling",
         DESKTOP,
         connects=True,
     ),

@@ -3,6 +3,7 @@
 `--tools N`, `--length L` of their names, `--noise` prints to stdout, `--bad-schema` for the second tool,
 `--circles` always names the same next page, `--silent` answers nothing, `--die TEXT` ends with these last words,
 `--version V` as what `initialize` says, `--needs NAME` ends with last words unless this variable is set,
+`--wants NAME` refuses clients without this capability,
 `--grows WHEN` adds a tool after its first list (`list`) or after a call (`call`), and announces it.
 """
 
@@ -28,6 +29,7 @@ def main() -> None:
     parser.add_argument("--die")
     parser.add_argument("--version", default="1")
     parser.add_argument("--needs")
+    parser.add_argument("--wants")
     parser.add_argument("--grows", choices=["list", "call"])
     options, _ = parser.parse_known_args()
     if options.die is not None:
@@ -45,6 +47,11 @@ def main() -> None:
         elif "id" in message:
             answer: dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
             result = answered(message, options)
+            offered = message["params"]["capabilities"] if message["method"] == "initialize" else {options.wants}
+            if options.wants not in (None, *offered):
+                answer["error"] = {"code": -32602, "message": f"The client does not support {options.wants}."}
+                print(json.dumps(answer), flush=True)
+                continue
             answer |= {"error": {"code": -32601, "message": "no"}} if result is None else {"result": result}
             if message["method"] == f"tools/{options.grows}":
                 options.grows, options.tools = "grown", options.tools + 1

@@ -1,5 +1,6 @@
 """Servers that start in this shell, but not when a host starts the aggregator. This file decides."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -9,6 +10,9 @@ from aggregator.upstream.process.environment import CERTIFICATES, NO_PROXIES, PR
 
 _NAMED: Final = 5
 _WORDS: Final = 3
+# What a server can want of a host, by the words that it uses for it; and the words around them.
+_WANTED: Final = {"sampling": "sampling", "elicitation": "elicitation", "roots": "roots"}
+_OF_HOSTS: Final = ("capabilit", "support", "client", "host")
 # What a program says that looks for another one in vain.
 _NOT_FOUND: Final = ("no such file or directory", "command not found", ": not found", "enoent", "is not recognized")
 
@@ -38,11 +42,29 @@ def of_host_start(
     """
     for server in lost:
         why = _why(server, seconds, shell_seconds.get(server.id))
+        wanted = _wanted(server)
+        if wanted:
+            yield found(
+                "server_wants_capability",
+                f"{server.id} comes up only for a host that offers {wanted}, which this check offers in no session "
+                f"of its own: {why}.",
+                f"Nothing, if {title} offers {wanted}; if not, use the server with a host that does.",
+                server.place,
+            )
+            continue
         said = f"{server.id} comes up in this shell, and not where {title} starts the aggregator: {why}."
         names = _likely(server)
         if names:
             said += f" {_listed(names)} {'is' if len(names) == 1 else 'are'} set in this shell, and not so there."
         yield found("server_not_for_host", said, _fix(server, names, install), server.place)
+
+
+def _wanted(server: LostServer) -> str:
+    """Return the capability of a host without which a server ends, as its own words say; empty if they do not."""
+    told = " ".join((server.reason, *server.words)).lower()
+    if not any(word in told for word in _OF_HOSTS):
+        return ""
+    return " and ".join(name for word, name in _WANTED.items() if re.search(rf"\b{word}\b", told))
 
 
 def _fix(server: LostServer, names: Sequence[str], install: str) -> str:
