@@ -95,12 +95,15 @@ class SessionChoice:
             raise lifecycle.unavailable()
         return connection.session
 
-    async def renew(self, session: UpstreamSession, limit: float) -> UpstreamSession:
-        """Replace a session that the server no longer knows.
+    async def renew(self, session: UpstreamSession, caller: Caller | None, limit: float) -> UpstreamSession:
+        """Return another session for the caller in place of one that the server no longer knows.
 
         Raises:
             UpstreamError: there is none.
         """
+        if session.over:
+            # Over SSE the connection is the session: the caller gets another one, isolated like the first.
+            return await self.of(caller, limit)
         if self._isolated.has(session):
             return await self._isolated.renew(session)
         await self._connection.renew(session)

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from aggregator.domain.errors import RpcError
+from aggregator.gateway.host import Host
 from aggregator.upstream.transports import sse as transport
+from tests.peers.back_channel import FakeBackChannel
 from tests.polling import until
 
 from .app_harness import code_of, raw_stdio, running_app, server_config, text_of
@@ -137,6 +139,30 @@ FORGOTTEN: dict[str, tuple[int, str | dict[str, Any]]] = {
     "internal": (500, {"code": -32603, "message": "Internal error: session expired"}),
     "accepted": (200, {"code": -32600, "message": "Session not found"}),
 }
+
+
+async def test_a_forgotten_session_of_one_host_is_opened_anew() -> None:
+    """C2, C11: on a connection of its own again; no other host's connection is used or ended."""
+    async with raw_sse() as raw:
+        hosts = [Host("test", "canonical", version="2025-11-25", session=name) for name in ("one", "two")]
+        sent_on: list[str] = []
+
+        async def once(seen: ReceivedRequest, reply: ReplyWriter) -> None:
+            sent_on.append(seen.target)
+            if len(sent_on) == 3:
+                await reply.send(404, "Could not find session")
+            else:
+                await raw.ordinary(seen, reply)
+
+        raw.on["tools/call"] = once
+        async with running_app(sse(raw, timeout=10, isolation="per_session")) as harness:
+            for host in (*hosts, *hosts):
+                params = {"name": "web.echo", "arguments": {"say": str(host.session)}}
+                result = await harness.app.gateway.answer(host, "tools/call", params, FakeBackChannel())
+                assert text_of(dict(result)) == str(host.session)
+        one, two, refused, again, second = sent_on
+        assert (refused, second) == (one, two)
+        assert len({one, two, again}) == 3
 
 
 @pytest.mark.parametrize("kind", FORGOTTEN)

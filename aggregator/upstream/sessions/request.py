@@ -72,7 +72,7 @@ class RequestSender:
     def __init__(
         self,
         config: CurrentConfig,
-        renew: Callable[[UpstreamSession, float], Awaitable[UpstreamSession]],
+        renew: Callable[[UpstreamSession, Caller | None, float], Awaitable[UpstreamSession]],
         redaction: ServerRedaction,
         alive: OnMessage,
     ) -> None:
@@ -142,7 +142,7 @@ class RequestSender:
                             raise
                         # Nothing was run in a session that the upstream does not know.
                         renewed, before = True, session
-                        session = await self._renew(session, limit)
+                        session = await self._renew(session, caller, limit)
                         if session.back_channel is not before.back_channel:
                             await before.back_channel.leave(running)
                             session.back_channel.enter(running)
