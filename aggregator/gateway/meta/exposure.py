@@ -2,7 +2,8 @@
 
 Law: the choice depends on the agent, the frontend and the known tools only, never on earlier calls, nor on which
 servers are away: their tools stay in the catalog as long as they are known. Only a list without a tool has
-`list_servers`, if that can say why: no server is configured, or one does not start here.
+`list_servers`, if that can say why: no server is configured, or one could not be reached yet. Such a server does not
+start here, or waits for a sign-in.
 """
 
 from collections.abc import Callable

@@ -147,8 +147,8 @@ class Finder:
         return self._fresh.is_set() and self.meanings.tools is None and self.skills.settled and not self._unsearchable
 
     def explains(self, view: View) -> bool:
-        """Return whether no server is configured, or one that the agent may know of does not start here."""
-        return not self.configured or any(seen.start_fault for seen in self.servers(view))
+        """Return whether no server is configured, or one that the agent may know of could not be reached yet."""
+        return not self.configured or any(seen.is_unreached for seen in self.servers(view))
 
     def reconfigure(self, config: Config) -> None:
         """Take the servers and search settings of a new configuration."""

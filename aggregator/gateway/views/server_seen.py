@@ -61,6 +61,11 @@ class ServerSeen:
         return start_fault(self.state, self.reason, connected=self.version is not None)
 
     @property
+    def is_unreached(self) -> bool:
+        """True if it was never connected and is unavailable: it does not start, or waits for a sign-in."""
+        return self.state == "unavailable" and self.version is None
+
+    @property
     def name(self) -> str:
         """The prefix of its tool names, or its id if they have none."""
         return self.config.prefix or self.config.id
