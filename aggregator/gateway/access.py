@@ -51,12 +51,13 @@ class RefusalObserver(Protocol):
 class Authentication:
     """A successful authentication. `terms` stands for its dependencies besides the request and the clock.
 
-    until: seconds since 1970 after which it has to be repeated.
+    since, until: seconds since 1970 before and after which it has to be repeated.
     """
 
     principal: Principal
     terms: object
     until: float = inf
+    since: float = 0.0
 
 
 class Access:
@@ -271,11 +272,11 @@ class Access:
 
     def authentication(self, principal: Principal) -> Authentication:
         """Return what `repeated` needs of a principal that was authenticated in this moment."""
-        until = inf
+        since, until = 0.0, inf
         if principal.token is not None:
             known = self.tokens.known(principal.token.text, time.time()) if self.tokens is not None else None
-            until = known.until if known is not None else 0.0
-        return Authentication(principal, self._terms(), until)
+            since, until = (known.since, known.until) if known is not None else (0.0, 0.0)
+        return Authentication(principal, self._terms(), until, since)
 
     def repeated(self, before: Authentication) -> Principal | None:
         """Return the principal of a request with the credentials, the source and the endpoint of an earlier one.
@@ -287,7 +288,7 @@ class Access:
             return None
         principal = before.principal
         if principal.token is not None:
-            return principal if time.time() < before.until else None
+            return principal if before.since <= time.time() < before.until else None
         if principal.key_id is None or self.keyring.use_again(principal.key_id, principal.agent_id, time.time()):
             return principal
         return None

@@ -31,6 +31,8 @@ _NAMES: Final = 128
 _CLI: Final = "cli:"
 _ID_ALPHABET: Final = "abcdefghijkmnpqrstuvwxyz23456789"
 _OPEN: Final = ("pending", "approved")
+# Seconds by which the clocks of processes that share a database may differ.
+_SKEW: Final = 60.0
 _NOTHING_KNOWN: Final = AboutCall()
 
 
@@ -172,7 +174,7 @@ class Approvals:
         said = {"note": _storable(note)}
         values = {"status": "denied", "decided": now, "decided_by": by[:_NAMES], **said, "expires": now + DENIED_FOR}
         allowed = [status for status in _OPEN if seen in (None, status)]
-        mine = approvals.c.id == id, approvals.c.status.in_(allowed), approvals.c.expires > now
+        mine = approvals.c.id == id, approvals.c.status.in_(allowed), _counts(now)
         done = await self._answer(mine, values, now)
         if done is None:
             found = await self.get(id, now=now)
@@ -213,7 +215,7 @@ class Approvals:
         """Return the latest approved call of this agent and tool before this moment."""
         agreed = approvals.c.status.in_(("approved", "used"))
         mine = (approvals.c.agent_id == agent_id) & (approvals.c.tool == tool) & (approvals.c.decided <= before)
-        return await self._first(select(approvals).where(mine, agreed).order_by(approvals.c.decided.desc()), 0.0)
+        return await self._first(select(approvals).where(mine, agreed).order_by(approvals.c.decided.desc()), None)
 
     async def get(self, id: str, *, now: float) -> Approval:
         """Return one approval.
@@ -226,7 +228,7 @@ class Approvals:
             raise NoSuchRow(f"There is no approval {id!r:.60}.")
         return found
 
-    async def _first(self, query: Any, now: float) -> Approval | None:
+    async def _first(self, query: Any, now: float | None) -> Approval | None:
         async with self._engine.read() as connection:
             row = (await connection.execute(query.limit(1))).mappings().first()
         return None if row is None else _record(row, now)
@@ -309,9 +311,16 @@ def _bound(agent_id: str, tool: str, digest: str) -> ColumnElement[bool]:
 
 
 def _is_open(status: str, now: float) -> ColumnElement[bool]:
-    return (approvals.c.status == status) & (approvals.c.expires > now)
+    return (approvals.c.status == status) & _counts(now)
 
 
-def _record(row: RowMapping, now: float) -> Approval:
-    over = row["status"] in _OPEN and row["expires"] <= now
+def _counts(now: float) -> ColumnElement[bool]:
+    # What was asked or decided later than now was so before the clock was set back: how long ago is not known.
+    since = func.coalesce(approvals.c.decided, approvals.c.created)
+    return (approvals.c.expires > now) & (since <= now + _SKEW)
+
+
+def _record(row: RowMapping, now: float | None) -> Approval:
+    since = row["decided"] if row["decided"] is not None else row["created"]
+    over = now is not None and row["status"] in _OPEN and not (since - _SKEW <= now < row["expires"])
     return Approval(**{**row, "status": "expired" if over else row["status"]})

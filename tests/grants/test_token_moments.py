@@ -132,6 +132,14 @@ def moved(monkeypatch: pytest.MonkeyPatch) -> Time:
     return found
 
 
+@pytest.mark.parametrize(("back", "due"), [(0.0, False), (4.0, False), (6.0, True), (10_800.0, True)])
+def test_a_token_is_due_after_the_clock_was_set_back(back: float, due: bool) -> None:
+    """Its end is later then than its issuer means."""
+    held = replace(token("held"), since=NOW)
+    assert held.due(NOW - back) == due
+    assert held.usable(NOW - back), "an issuer may give no other"
+
+
 @pytest.mark.parametrize(("later", "again"), [(0.0, False), (59.9, False), (60.0, True)])
 async def test_a_new_token_that_is_refused_at_once_is_not_replaced_again(
     moved: Time, later: float, again: bool

@@ -51,6 +51,28 @@ async def test_a_yes_is_good_for_this_very_call(queue: Approvals, call: tuple[st
     assert (await queue.get(asked.id, now=3.0)).status == "approved"
 
 
+async def test_a_clock_that_is_set_back_makes_no_answer_last_longer(queue: Approvals) -> None:
+    """How long ago it was given is not known then: the call asks again. What waits is asked again, too."""
+    hours = 3 * 3600.0
+    asked = await _asked(queue, expires=hours + 100.0, now=hours)
+    await queue.approve(asked.id, "ada", valid_until=hours + 60.0, now=hours + 1.0)
+    waits = await _asked(queue, "bot", "github.delete_repo", "d2", expires=hours + 100.0, now=hours + 1.0)
+    assert await queue.waiting(now=hours + 2.0) == 1
+    for now in (hours - 50.0, hours + 2.0):
+        # By so much the clocks of two processes may differ.
+        assert await queue.find_answer(*CALL, now=now) is not None
+    for now in (0.0, hours - 3000.0):
+        assert await queue.find_answer(*CALL, now=now) is None
+        assert not await queue.consume(asked.id, *CALL, now=now)
+        assert await queue.waiting(now=now) == 0
+        assert [one.status for one in await queue.list(now=now)] == ["expired", "expired"]
+        with pytest.raises(NoSuchRow):
+            await queue.approve(waits.id, "ada", now=now)
+        with pytest.raises(NoSuchRow):
+            await queue.deny(asked.id, "ada", now=now)
+    assert (await _asked(queue, expires=100.0, now=1.0)).id != asked.id
+
+
 async def test_the_same_question_waits_once(queue: Approvals) -> None:
     first = await _asked(queue)
     assert await _asked(queue, now=50.0) == first

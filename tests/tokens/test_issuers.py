@@ -60,9 +60,29 @@ async def test_many_requests_with_one_new_token_ask_once() -> None:
         later = time.time() + 31
         assert tokens.known(text, later) is None
         assert tokens.still(first.facts, time.time()) is not None
-        tokens._cache.get(text, 0.0).until = 0.0  # type: ignore[union-attr]
+        tokens._cache.get(text, time.time()).until = 0.0  # type: ignore[union-attr]
         assert isinstance(await tokens.verify(text), Rejection)
         assert tokens.still(first.facts, time.time()) is None
+
+
+async def test_what_an_issuer_said_does_not_count_for_longer_after_the_clock_was_set_back() -> None:
+    """A token that was revoked since would go on to count for as long as the clock was set back."""
+    async with authorization_server() as idp:
+        idp.opaque = True
+        idp.add_client("aggregator", secret="s" * 12)
+        asked = IntrospectionConfig(client_id="aggregator", client_secret="s" * 12)
+        tokens = verifier(idp, introspection=asked.model_dump())
+        text = idp.token("alice", audience=AUDIENCE)
+        assert isinstance(await tokens.verify(text), VerifiedToken)
+        now = time.time()
+        assert tokens.known(text, now - 1.0) is not None
+        for back in (60.0, 3 * 3600.0):
+            assert tokens.known(text, now - back) is None
+            assert tokens.check(text, now - back) is None, "its issuer is asked again"
+        idp.opaque = False
+        signed = idp.token("alice", audience=AUDIENCE)
+        assert isinstance(await tokens.verify(signed), VerifiedToken)
+        assert tokens.known(signed, now - 3 * 3600.0) is not None, "its end is written in it"
 
 
 async def test_known_keys_count_while_the_issuer_is_away(monkeypatch: pytest.MonkeyPatch) -> None:

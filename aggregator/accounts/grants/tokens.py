@@ -11,6 +11,8 @@ from aggregator.accounts.oauth.token_response import TokenResponse
 
 # A token is renewed when so much of its life is over, and not used in the last part of it.
 _RENEWED_AT: Final = 0.8
+# Seconds by which a clock is corrected in passing.
+_SLEW: Final = 5.0
 _MARGIN: Final = 5.0
 _MARGIN_PART: Final = 0.1
 
@@ -76,6 +78,8 @@ class AccessToken:
     renewable: bool
     asked: tuple[str, ...] = ()
     scopes: tuple[str, ...] | None = None
+    # When it was got; the clock shows an earlier time only if it was set back meanwhile.
+    since: float = 0.0
 
     def usable(self, now: float) -> bool:
         """Return True if a request may be sent with it."""
@@ -83,16 +87,17 @@ class AccessToken:
 
     def due(self, now: float) -> bool:
         """Return True if a newer one should be got."""
-        return self.renewable and now >= self.renewed_from
+        return self.renewable and not self.since - _SLEW <= now < self.renewed_from
 
 
 def access_token(tokens: GrantTokens, version: int, *, renewable: bool) -> AccessToken:
     """Return the access token of a grant."""
     until = due = math.inf
+    since = 0.0
     if tokens.expires is not None:
+        since = tokens.since
         life = max(tokens.expires - tokens.since, 0.0)
         until = tokens.expires - min(_MARGIN, life * _MARGIN_PART)
         due = tokens.since + life * _RENEWED_AT
-    return AccessToken(
-        f"Bearer {tokens.access}", version, until, due, renewable, tokens.asked or tokens.scopes or (), tokens.scopes
-    )
+    scopes = tokens.asked or tokens.scopes or ()
+    return AccessToken(f"Bearer {tokens.access}", version, until, due, renewable, scopes, tokens.scopes, since=since)

@@ -27,6 +27,8 @@ _WITHDRAWN: Final = 10_000
 # Opaque tokens that were not active, and the seconds for which their issuer is not asked again.
 _INACTIVE: Final = 10_000
 _INACTIVE_FOR: Final = 10.0
+# Seconds by which a clock is corrected in passing.
+_SLEW: Final = 5.0
 # Tokens that wait for their issuers.
 _WAITING: Final = 1_000
 _OTHER_ISSUER: Final = Rejection("This token is of no issuer that is accepted here.", guessed=True)
@@ -41,16 +43,18 @@ _CHARACTERS: Final = 32 * 2**20
 
 
 class VerifiedToken:
-    """A verified token. until: seconds since 1970 after which it must be verified again.
+    """A verified token. until: seconds since 1970 after which it must be verified again; since: as long as the clock
+    shows a time before it, it was set back, and the token must be verified again too.
 
     principal: the principal made from it by `gateway/access.py`; valid with the `terms` that it was made under.
     """
 
-    __slots__ = ("facts", "principal", "terms", "until")
+    __slots__ = ("facts", "principal", "since", "terms", "until")
 
-    def __init__(self, facts: TokenFacts, until: float) -> None:
+    def __init__(self, facts: TokenFacts, until: float, since: float = 0.0) -> None:
         self.facts = facts
         self.until = until
+        self.since = since
         self.principal: object = None
         self.terms: object = None
 
@@ -68,11 +72,11 @@ class TokenCache:
     def get(self, text: str, now: float) -> VerifiedToken | None:
         """Return a token that counts as verified at the wall-clock time `now`."""
         entry = self._entries.get(sha256(text.encode()).digest())
-        return entry if entry is not None and now < entry.until else None
+        return entry if entry is not None and entry.since <= now < entry.until else None
 
-    def put(self, facts: TokenFacts, until: float) -> VerifiedToken:
+    def put(self, facts: TokenFacts, until: float, since: float = 0.0) -> VerifiedToken:
         """Remember a token that was verified."""
-        digest, entry = sha256(facts.text.encode()).digest(), VerifiedToken(facts, until)
+        digest, entry = sha256(facts.text.encode()).digest(), VerifiedToken(facts, until, since)
         self._forget(self._entries.pop(digest))
         self._characters += len(facts.text)
         self._forget(self._entries.put(digest, entry))
@@ -238,7 +242,8 @@ class TokenVerifier:
                 self._withdrawn.put(digest, True)
             raise
         until = min(now + issuer.introspection.lasts, facts.expires + issuer.config.leeway)
-        return self._kept(facts, until)
+        # What its issuer said counts for a while, and not for as long as the clock was set back.
+        return self._kept(facts, until, now - _SLEW)
 
     def _check_opaque(self, text: str, now: float) -> Rejection | None:
         if self._opaque is None or len(text) > LONGEST_TOKEN:
@@ -270,11 +275,11 @@ class TokenVerifier:
         issuer.keys.verified(until)
         return self._kept(facts, until)
 
-    def _kept(self, facts: TokenFacts, until: float) -> VerifiedToken:
+    def _kept(self, facts: TokenFacts, until: float, since: float = 0.0) -> VerifiedToken:
         # If the keys have changed meanwhile, this first drops tokens verified with the old ones.
         self.known(facts.text, 0.0)
         self.note(facts)
-        return self._cache.put(facts, until)
+        return self._cache.put(facts, until, since)
 
 
 def _taken_over(issuer: IssuerConfig, config: AuthConfig, before: TokenVerifier | None) -> _Issuer | None:
