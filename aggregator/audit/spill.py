@@ -132,7 +132,7 @@ class Spill:
             entries = [_entry(json.loads(line)) for line in lines]
             if head["rows"] not in (None, len(entries)):
                 raise ValueError("rows are missing")
-            if not entries and head["rows"] is None:
+            if not entries:
                 self.done(file)
                 return None
             return ChainBatch(entries, Head(*head["tried"]) if head["tried"] else None)

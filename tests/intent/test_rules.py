@@ -52,6 +52,7 @@ def test_a_tool_is_called_by_its_own_name_and_its_title(written: str) -> None:
         ("帮我 maps weather 一下", "ask", "帮我 maps weather 一下"),
         ("调用 maps_wether", "nearest", "调用 maps_wether"),
         ("use the weather tool", "nearest", "use the weather tool"),
+        ("调用任意一个 weather 工具", "nearest", "调用任意一个 weather 工具"),
         ("北京天气怎么样", "keyword", "天气"),
     ],
 )

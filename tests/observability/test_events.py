@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +19,8 @@ from aggregator.cli.audit import show as audit
 from aggregator.cli.commands import app as commands
 from aggregator.config.load import load
 from aggregator.domain.errors import UnknownTool
+from aggregator.flow.storage import FlowRow
+from aggregator.storage.database import open_database
 from aggregator.upstream.lifecycle import backoff
 from tests.access.recording_toolbox import RecordingToolbox
 from tests.access.secured_harness import write_policies
@@ -202,14 +206,37 @@ async def test_what_admins_do_stands_between_the_calls(
     assert await asyncio.to_thread(audit_proof.verify, url) == 0
 
 
-def test_without_an_audit_log_nothing_is_written_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize("enabled", [False, True])
+def test_without_an_audit_log_nothing_is_written_there(tmp_path: Path, enabled: bool) -> None:
     """E13: What a command does is not noted where the configuration wants no log."""
-    database = tmp_path / "a.db"
-    for enabled in (False, True):
-        config = write_config(tmp_path, {}, storage=f"sqlite+aiosqlite:///{database}", audit={"enabled": enabled})
-        done = CliRunner().invoke(commands, ["keys", "new", "shop", "--config", str(config)])
+    database, now = tmp_path / "a.db", time.time()
+    url = f"sqlite+aiosqlite:///{database}"
+    config = write_config(tmp_path, {"crm": {"command": "crm"}}, storage=url, audit={"enabled": enabled})
+    read = FlowRow("1" * 64, "private", "shop", "key", "k1", "crm.get", None, now, now, now + 900)
+
+    async def fill() -> tuple[str, str, str]:
+        async with open_database(url) as opened:
+            await opened.flow.note([read])
+            await opened.tool_reports.add("crm", "get", "shop", "always empty", now=now)
+            ask = partial(opened.approvals.ask, "shop", "crm.pay", arguments="{}", expires=now + 60, now=now)
+            (key,) = await opened.keys.all()
+            return key.key_id, (await ask("a", "pay")).id, (await ask("b", "pay more")).id
+
+    def does(*words: str) -> None:
+        done = CliRunner().invoke(commands, [*words, "--config", str(config)])
         assert done.exit_code == 0, done.output
-        assert len(events_in(database, "key_changed")) == int(enabled)
+
+    does("keys", "new", "shop")
+    key, one, other = asyncio.run(fill())
+    does("keys", "expire", key, "30d")
+    does("keys", "revoke", key)
+    does("approvals", "approve", one)
+    does("approvals", "deny", other)
+    does("flow", "clear", "shop")
+    does("reports", "clear", "crm.get")
+    does("pins", "reset", "crm")
+    kinds = {"key_changed": 3, "approval": 2, "flow": 1, "tool_reports": 1, "pins": 1}
+    assert {kind: len(events_in(database, kind)) for kind in kinds} == (kinds if enabled else dict.fromkeys(kinds, 0))
 
 
 async def test_calls_on_the_command_line_leave_a_trace(tmp_path: Path) -> None:

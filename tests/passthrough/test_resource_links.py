@@ -96,6 +96,15 @@ def test_what_was_read_comes_back_as_it_was_asked_for(prefix: str, own: str) -> 
     ]
 
 
+@given(uris)
+def test_a_server_without_a_prefix_has_its_links_as_they_are(uri: str) -> None:
+    """No spelling leads to it alone, also if another server would answer for the URI."""
+    result = {"content": [{"type": "resource_link", "uri": uri}]}
+    assert in_result("", result, lambda uri: True) is result
+    read = {"contents": [{"uri": uri, "text": "x"}]}
+    assert in_contents("", read, "of:another", "asked:for", lambda uri: True) == read
+
+
 @given(prefixes, uris)
 def test_links_lead_back(prefix: str, uri: str) -> None:
     """What a host finds in a result can be asked for, and reaches the server under its own URI."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from aggregator.domain.bounds.slices import at_once
 from aggregator.pins.decide.comparison import Listed, compare
-from aggregator.pins.decide.definition import is_same_as, pin_digest, pinned_item, text_digest
+from aggregator.pins.decide.definition import DEEP, is_same_as, pin_digest, pinned_item, text_digest
 from aggregator.pins.decide.flags import NO_OTHERS
 from aggregator.pins.decide.lock_file import read_lock
 from aggregator.pins.decide.values import PinnedItem
@@ -172,6 +172,7 @@ def test_differences_below_any_depth_count(levels: int) -> None:
         one, other, again = (pinned_item("tool", "t", {where: nested(levels, end)}) for end in (1, 2, 1))
         assert one.digest != other.digest
         assert one == again
+        assert (DEEP in one.definition) is (levels >= 200)
         assert pinned_item("tool", "t", json.loads(one.definition)).digest == one.digest
 
 

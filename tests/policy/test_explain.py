@@ -142,6 +142,9 @@ SERVERS = {"github": "github", "time": "time", "down": "down"}
         ({"allow": ["githb.*"]}, ['.allow: No tool matches "githb.*". Did you mean "github.*"?']),
         ({"allow": ["github.list_isues"]}, ['.allow: No tool matches "github.list_isues". Did you mean '
                                             '"github.list_issues"?']),
+        ({"allow": ["time.convert", "time.converttime"]},
+         [f'.allow: No tool matches "{pattern}". Did you mean "time.convert_time"?'
+          for pattern in ("time.convert", "time.converttime")]),
         ({"allow": ["*"], "deny": ["server:githb"]}, ['.deny: No server matches "server:githb". Did you mean '
                                                       '"server:github"?']),
         ({"allow": ["resource:tme.*"]}, ['.allow: No resource matches "resource:tme.*". Did you mean '

@@ -64,6 +64,7 @@ def test_what_both_languages_write_nearly_alike_is_found(query: str, expected: s
 def test_the_beginning_of_a_word_is_enough_in_english() -> None:
     assert found("compos")[0] == "music.play_composition"
     assert "phone.terminate_app" in found("termin the application")
+    assert found("zeige mir bitte compos") == []
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ LOGIN = b64encode(b"me:correct horse").decode()
             {"headers": {"Proxy-Authorization": f"Basic {LOGIN}"}},
             {f"Basic {LOGIN}", LOGIN, "me:correct horse", "correct horse"},
         ),
+        ({"headers": {"Authorization": "pass4 word"}}, {"pass4 word"}),
         ({"headers": {"Cookie": "a=one; b=two"}}, {"a=one; b=two", "one", "two"}),
         ({"env": {"API_KEY": "k", "GH_PAT": "p", "DEBUG": "verbose", "PATIENCE": "x"}}, {"k", "p"}),
         ({"env": {"DATABASE_URL": "postgres://me:p%40ss@db/x?sslmode=y"}}, {"p%40ss", "p@ss"}),

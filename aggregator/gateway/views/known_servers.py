@@ -85,7 +85,7 @@ class KnownServers:
         seen = self._seen_by(view)
         exact = self._first(view, self._upstreams.by_name.get(name, ()), seen)
         loose = loosened(name) if exact is None and len(name) <= _LONGEST else ""
-        if exact is None and loose:
+        if loose:
             alike = self._upstreams.by_loose_name.get(loose, ())
             known = [one for one in (self._server(view, server, seen) for server in alike) if one is not None]
             exact = known[0] if len(known) == 1 else None
