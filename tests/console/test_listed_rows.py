@@ -21,6 +21,10 @@ ROW = {
 }
 
 
+# The icons of the bars of servers.
+_OF_SERVERS = frozenset({"out", "timeout", "unavailable"})
+
+
 @pytest.mark.parametrize("values", [True, False])
 def test_digests_are_for_those_who_may_see_values(values: bool) -> None:
     """E10: those of the chain for no reader: the list does not prove anything."""
@@ -59,3 +63,28 @@ def test_the_bar_of_a_person_has_a_fixed_length_and_the_rest_share_the_lane(peop
     room = LANE - PERSON * bool(people)
     assert upstream["width"] == pytest.approx(room, abs=2)
     assert upstream["x"] + upstream["width"] <= LANE
+
+
+@pytest.mark.parametrize(
+    ("status", "failures", "bars"),
+    [
+        ("ok", [None], [("shop", "theirs", "out")]),
+        ("error", [None], [("shop", "theirs", "out")]),
+        ("timeout", [None], [("shop", "lost", "timeout")]),
+        ("unavailable", [None], [("shop", "lost", "unavailable")]),
+        ("ok", ["gone", None], [("shop, attempt 1", "lost", "unavailable"), ("shop, attempt 2", "theirs", "out")]),
+        ("error", ["gone", "late"], [("shop, attempt 1", "lost", "unavailable"),
+                                     ("shop, attempt 2", "lost", "unavailable")]),
+        ("timeout", [None, None], [("shop, attempt 1", "theirs", "out"), ("shop, attempt 2", "lost", "timeout")]),
+    ],
+)  # fmt: skip
+def test_an_attempt_without_an_answer_is_drawn_as_lost(
+    status: str, failures: list[str | None], bars: list[tuple[str, str, str]]
+) -> None:
+    """E10: by its own failure, and the last attempt by the status of the call; with the steps or the sums alone."""
+    row = {**ROW, "server_id": "shop", "status": status, "duration": 2.0, "upstream_seconds": 1.5, "queued": 0.0}
+    steps = [["upstream", 0, MICRO, "shop", *([failure] if failure is not None else [])] for failure in failures]
+    rows = [{**row, "steps": json.dumps(steps)}, *([row] if len(failures) == 1 else [])]
+    for one in rows:
+        drawn = timeline(one, CallContext())["steps"]
+        assert [(bar["title"], bar["kind"], bar["icon"]) for bar in drawn if bar["icon"] in _OF_SERVERS] == bars

@@ -222,6 +222,16 @@ def test_a_trusted_file_stays_trusted_and_no_other_becomes_so(home: Path, run: R
     assert read_object(here)["mcpServers"] == {"b": {"command": "y", "enabled": False}}
 
 
+def test_what_is_wrong_with_a_file_is_said_as_it_is_trusted(home: Path, run: Run) -> None:
+    """Beside what it starts."""
+    path = home / "aggregator.json"
+    path.write_text('{"mcpServers": {"a": {"command": "x", "args": ["y"]}}, "htpp": {}}')
+    _, said = run("trust", str(path))
+    server, problem, *_ = said.splitlines()
+    assert "x y" in server
+    assert "htpp" in problem
+
+
 def test_the_list_of_trusted_files_says_how_each_is(home: Path, run: Run) -> None:
     paths = {name: home / name / "aggregator.json" for name in ("same", "other", "gone", "folder")}
     for path in paths.values():
