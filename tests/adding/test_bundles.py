@@ -280,11 +280,16 @@ def test_what_is_no_bundle(content: bytes) -> None:
         read_archive(content, "it.mcpb").manifest()
 
 
-def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(PackageError, match="No such file"):
         read_archive_file(tmp_path / "none.mcpb")
     with pytest.raises(PackageError, match="not an ordinary file"):
         read_archive_file(tmp_path)
+    monkeypatch.setattr("aggregator.packages.bundle_archive.LARGEST_FILE", 2**20)
+    large = tmp_path / "large.mcpb"
+    large.write_bytes(bytes(2**20 + 1))
+    with pytest.raises(PackageError, match="larger than 1 MiB"):
+        read_archive_file(large)
 
 
 @pytest.fixture

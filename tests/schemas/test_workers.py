@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -197,6 +198,14 @@ async def test_a_worker_that_died_meanwhile_is_replaced(workers: CheckWorkers) -
     await worker._process.wait()
     assert await workers.faults(check, "", "s", "a") == ()
     assert workers.started == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of another process")
+async def test_a_worker_takes_bounded_memory_and_leaves_the_processor_to_others(workers: CheckWorkers) -> None:
+    await workers.faults(check_of({"type": "string"}), "", "s", "a")
+    pid = workers._idle[0]._process.pid
+    assert resource.prlimit(pid, resource.RLIMIT_AS)[0] == 4 * 2**30
+    assert os.getpriority(os.PRIO_PROCESS, pid) == min(19, os.getpriority(os.PRIO_PROCESS, 0) + 5)
 
 
 async def test_none_is_left_after_the_end(workers: CheckWorkers) -> None:
