@@ -223,6 +223,10 @@ def test_changes_of_labels_and_flow_rules_are_told_with_their_lines_and_tools() 
         'label untrusted: "resource:legal.*" added (policies/1.yaml:4), "web.*" added (policies/1.yaml:4); '
         "2 tools get it (crm.find, web.fetch)",
     ]
+    many = [*TOOLS, *(tool(f"web.page{number}") for number in range(6))]
+    assert diff(book(AGENTS), book(AGENTS + FLOW), many, TRUSTED).lines()[3].endswith(
+        "8 tools get it (crm.find, web.fetch, web.page0, web.page1, web.page2 and 3 more)"
+    )
     other = FLOW.replace("web.*", "crm.*").replace("then: confirm", "then: deny") + "decay: 5m\nconversation: key\n"
     assert diff(book(AGENTS + FLOW), book(AGENTS + other), TOOLS, TRUSTED).lines() == [
         "flow rule after untrusted, calls outward: deny, is new (policies/1.yaml:7)",
