@@ -1,6 +1,7 @@
 """Arguments and their schema as plain data: what is declared first, nothing hidden, and bounded whatever they are."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import pytest
@@ -175,3 +176,13 @@ def test_one_argument_cannot_push_another_out() -> None:
     shown = shown_arguments_of({"big": {str(n): {"x": "y" * 100} for n in range(5_000)}, "small": "z" * 700}, None)
     assert shown["rows"][1]["value"]["head"] == "z" * 700
     assert shown["rows"][0]["value"]["left_out"] > 4_000
+
+
+def test_times_and_numbers_and_those_that_are_missing() -> None:
+    filters = Renderer("x")._templates.filters
+    local = datetime.fromtimestamp(1_767_225_600.5, UTC).astimezone()
+    shown = {"clock": f"{local:%H:%M:%S}", "moment": f"{local:%Y-%m-%d %H:%M:%S}", "number": "1,767,225,600"}
+    for name, text in shown.items():
+        assert (filters[name](1_767_225_600.5), filters[name](None)) == (text, "-")
+    for name in ("duration", "size"):
+        assert filters[name](None) == "-"

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aggregator.catalog.listing import Listing
 from aggregator.dialects.gateway import Dialects, in_dialect
 from aggregator.dialects.mend.apis import APIS
 from aggregator.dialects.mend.build import CannotMend
@@ -343,6 +344,15 @@ def test_the_work_is_done_once_for_a_definition() -> None:
     assert dialects.of(record(json.loads(json.dumps(SCHEMAS["anyOf at the top"]))), "openai") is first
     assert dialects.of(tool, "gemini") is not first
     assert dialects.reader(tool, "original", ()) is None
+
+
+async def test_a_list_is_the_same_whichever_tools_were_called_before() -> None:
+    tools = Listing([record(schema, f"t{at}") for at, schema in enumerate(SCHEMAS.values())])
+    called = Dialects()
+    for tool in tools.records[1::3]:
+        called.of(tool, "openai")
+    listed, fresh = await called.listing(tools, "openai"), await Dialects().listing(tools, "openai")
+    assert [tool.definition for tool in listed.records] == [tool.definition for tool in fresh.records]
 
 
 # -- any schema

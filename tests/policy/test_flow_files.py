@@ -224,8 +224,10 @@ def test_changes_of_labels_and_flow_rules_are_told_with_their_lines_and_tools() 
         "2 tools get it (crm.find, web.fetch)",
     ]
     many = [*TOOLS, *(tool(f"web.page{number}") for number in range(6))]
-    assert diff(book(AGENTS), book(AGENTS + FLOW), many, TRUSTED).lines()[3].endswith(
-        "8 tools get it (crm.find, web.fetch, web.page0, web.page1, web.page2 and 3 more)"
+    assert (
+        diff(book(AGENTS), book(AGENTS + FLOW), many, TRUSTED)
+        .lines()[3]
+        .endswith("8 tools get it (crm.find, web.fetch, web.page0, web.page1, web.page2 and 3 more)")
     )
     other = FLOW.replace("web.*", "crm.*").replace("then: confirm", "then: deny") + "decay: 5m\nconversation: key\n"
     assert diff(book(AGENTS + FLOW), book(AGENTS + other), TOOLS, TRUSTED).lines() == [
