@@ -58,7 +58,7 @@ BROKEN: Final = {
     "no YAML": "agents: [",
     "a misspelt field": {"agents": {"one": {"alow": ["*"]}}},
     "a bad pattern": {"agents": {"one": {"allow": ["[a.*"]}}},
-    "a bad schema": {"agents": {"one": {"arguments": {"crm.*": {"type": "text"}}}}},
+    "a bad schema": {"agents": {"one": {"arguments": {"crm.*": {"$ref": "#/$defs/none"}}}}},
     "a ring of roles": {"roles": {"r": {"roles": ["r"]}}},
     "no UTF-8": "agents: \udcff",
     "too deep": "agents: " + "[" * 2_000,

@@ -3,7 +3,7 @@
 import pytest
 
 from aggregator.domain.call_record import AuditEvent
-from aggregator.storage.audit import recent
+from aggregator.storage.audit import recent, refusals
 from aggregator.storage.audit.recent import calls_of_agent, events_of_server
 from aggregator.storage.audit.refusals import refusals_by_rule
 from aggregator.storage.opening import Database
@@ -24,7 +24,9 @@ async def test_only_the_newest_rows_are_looked_at(database: Database, monkeypatc
     assert len(await calls_of_agent(database.engine, "shop", 1)) == 1
 
 
-async def test_refusals_are_counted_by_rule_and_those_of_limits_apart(database: Database) -> None:
+async def test_refusals_are_counted_by_rule_and_those_of_limits_apart(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """E13: as many of each as are wanted; a call that no rule refused is none."""
     refused = [
         *[("deny a", "tool_not_allowed")] * 3,
@@ -52,3 +54,5 @@ async def test_refusals_are_counted_by_rule_and_those_of_limits_apart(database: 
     assert (found[0].agents, found[1].agents) == (2, 1)
     assert [one.rule for one in await refusals_by_rule(database.engine, AT, 1)] == ["deny a", "limits b"]
     assert await refusals_by_rule(database.engine, AT + len(refused), 10) == []
+    monkeypatch.setattr(refusals, "LOOKED_AT", 3)
+    assert [(one.rule, one.times) for one in await refusals_by_rule(database.engine, AT, 10)] == [("deny d", 1)]

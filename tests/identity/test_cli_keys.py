@@ -54,6 +54,8 @@ def test_a_hash_for_a_policy_file_touches_no_database(path: Path, url: str, caps
     assert isinstance(ring.verify(parse_key(text), 1.0), KeyRecord)
     with pytest.raises(OperatorError, match="cannot carry an end"):
         keys.new(url, "bot", expires="1d", print_hash=True)
+    with pytest.raises(OperatorError, match="cannot carry a role"):
+        keys.new(url, "bot", console="viewer", print_hash=True)
 
 
 def warned(url: str, capsys: pytest.CaptureFixture[str], agent: str, folder: Path | None, **options: object) -> str:

@@ -136,6 +136,8 @@ async def test_a_miss_says_where_else_to_look(open_harness: OpenHarness) -> None
         assert "No tool fits 'qwxzv'" in missed
         assert "git is unavailable" in missed
         assert "Servers: maps, git." in missed
+        assert "Names like it" not in missed
+        assert "Names like it: maps.get_weather. " in await harness.text(host, "search_tools", query="getwheather")
         assert "no server 'nope'" in await harness.text(host, "search_tools", server="nope")
         for field in ("server", "cursor"):
             assert len(await harness.text(host, "search_tools", **{field: "x" * 10_000})) < 1000

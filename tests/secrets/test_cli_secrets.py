@@ -189,6 +189,8 @@ def test_other_commands_store_what_they_find(keyring: Path, monkeypatch: pytest.
     assert problem.startswith("The keyring cannot be used: no keyring answers on this machine.")
     with pytest.raises(OperatorError, match="cannot be the name"):
         keyring_store.store("a}b", CANARY)
+    with pytest.raises(OperatorError, match="cannot be the name"):
+        keyring_store.delete("a}b")
 
 
 async def test_trusting_a_folder_says_what_it_runs_for_secrets(keyring: Path, tmp_path: Path) -> None:

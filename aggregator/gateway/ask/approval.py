@@ -137,7 +137,7 @@ class ApprovalStep:
             if reply.interim is not None:
                 return dict(reply.interim)
             if reply.agreed:
-                confirmer = answering(host, call.version, call.params)
+                confirmer = answering(host)
                 record.decision = record.decision._replace(approved_by=confirmer)
                 log.info("%s: %s agreed to %s", agent, confirmer, tool.name)
                 return None

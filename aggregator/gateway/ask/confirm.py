@@ -14,7 +14,7 @@ from aggregator.domain.abilities import abilities_of
 from aggregator.domain.decision import HOST_AGREED
 from aggregator.domain.errors import RpcError
 from aggregator.domain.text.invisible import escaped
-from aggregator.domain.versions import META_CLIENT_CAPABILITIES, META_CLIENT_INFO, era_of
+from aggregator.domain.versions import META_CLIENT_CAPABILITIES, era_of
 from aggregator.gateway.ask.sealed_state import NotKnown, StateSealer
 from aggregator.gateway.host import Host
 from aggregator.replicas.group.replication import Replication
@@ -106,12 +106,9 @@ class HostPrompt:
             return False
 
 
-def answering(host: Host, version: str, params: Mapping[str, Any]) -> str:
+def answering(host: Host) -> str:
     """Return who agrees when this host says yes: `host:` and the name it gives itself, else how it comes in."""
-    meta = params.get("_meta")
-    modern = era_of(version) == "modern"
-    info = meta.get(META_CLIENT_INFO) if modern and isinstance(meta, dict) else host.client_info
-    name = info.get("name") if isinstance(info, Mapping) else None
+    name = host.client_info.get("name")
     return HOST_AGREED + (escaped(name[:_NAME_SHOWN]) if isinstance(name, str) and name else host.frontend)
 
 
