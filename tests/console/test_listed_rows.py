@@ -6,6 +6,7 @@ import pytest
 
 from aggregator.frontends.console.calls.rows import listed
 from aggregator.frontends.console.calls.timeline import LANE, MICRO, PERSON, CallContext, timeline
+from aggregator.frontends.console.foreign_words import event_details
 
 ROW = {
     "status": "error",
@@ -88,3 +89,13 @@ def test_an_attempt_without_an_answer_is_drawn_as_lost(
     for one in rows:
         drawn = timeline(one, CallContext())["steps"]
         assert [(bar["title"], bar["kind"], bar["icon"]) for bar in drawn if bar["icon"] in _OF_SERVERS] == bars
+
+
+def test_a_viewer_reads_our_own_details_of_an_event() -> None:
+    """E10: of the kinds whose texts may have words of others, and of the others all but a digest of arguments."""
+    ours = {name: "x" for name in ("from", "to", "action", "approval", "tool", "answer", "by")}
+    given = {**ours, "reason": "words of the server", "arguments_digest": "a" * 64}
+    for kind in ("account", "login_refused", "approval", "upstream_state", "call_ended_late"):
+        assert event_details(kind, given, values=False) == ours
+        assert event_details(kind, given, values=True) == given
+    assert event_details("pins", given, values=False) == {**ours, "reason": "words of the server"}

@@ -2,7 +2,9 @@
 
 import pytest
 import yaml
+from jsonschema import Draft202012Validator
 
+from aggregator.policy.files.checking import KEYWORDS, find_mistakes
 from aggregator.policy.files.yamltree import DEEPEST, MOST_VALUES, YamlError, parse
 
 from .build import checked, errors
@@ -331,6 +333,14 @@ def test_aliases_cannot_blow_up() -> None:
 def test_an_alias_cannot_hold_itself(content: str) -> None:
     (said,) = errors(content)
     assert said.startswith("error: policies/1.yaml:1: ")
+
+
+def test_every_keyword_of_json_schema_is_known() -> None:
+    bounds = {f"{end}{of}" for end in ("min", "max") for of in ("Items", "Length", "Properties", "Contains")}
+    assert {*Draft202012Validator.VALIDATORS, *bounds} - KEYWORDS == {"$dynamicRef"}
+    for keyword in bounds:
+        assert not list(find_mistakes({keyword: 2}, ()))
+        assert [len(list(find_mistakes({keyword: wrong}, ()))) for wrong in (-1, 1.5, "2", True)] == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("content", ["[" * 10_000, "{a: " * 10_000, "\n".join(" " * n + "a:" for n in range(1_000))])
