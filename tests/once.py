@@ -7,6 +7,7 @@ import os
 import ssl
 import sys
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,10 @@ def build_commands_once(patch: pytest.MonkeyPatch) -> None:
 
 def read_certificates_once(patch: pytest.MonkeyPatch) -> None:
     """Let the HTTP clients of tests share what they trust by default; two variables of the environment change it."""
-    client: Any = sys.modules.get("httpcore2")
-    if client is None:
+    # It loads its transport with the first client; whoever makes none need not pay for it.
+    if "httpx2" not in sys.modules:
         return
+    client: Any = import_module("httpcore2")
     read = client.default_ssl_context
 
     @cache
