@@ -30,7 +30,6 @@ _WANTED: Final[Mapping[str, str]] = {
     "exclusiveMaximum": _NUMBER,
     "multipleOf": _NUMBER,
     "pattern": "a text of another form",
-    "format": "a text of another form",
     "uniqueItems": "items that differ",
     "additionalProperties": "no such argument any more",
     "false": "no such argument any more",

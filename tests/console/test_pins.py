@@ -130,6 +130,18 @@ async def test_what_takes_less_says_that_calls_are_refused(pinned: ConsoleHarnes
         assert said in (await client.get("/console/tools/shop.order")).text
         assert said not in (await client.get("/console/tools/shop.invoice")).text
         assert "1 of them with calls that the server no longer takes" in (await client.get("/console/pins/shop")).text
+        for arguments, expect, ends in (
+            ("", "allow", ", but not with arguments that its server no longer takes."),
+            ('{"title": "abc"}', "allow", "."),
+            ('{"title": "abcd"}', "invalid", ", but not with these arguments."),
+        ):
+            asked = {"agent": "clerk", "tool": "shop.order", "arguments": arguments}
+            verdict = (await post(client, "/console/policies/explain.json", **asked)).json()["verdict"]
+            assert (verdict["expect"], verdict["takes_less"]) == (expect, True)
+            assert verdict["sentence"].endswith(f"shop.order{ends}")
+            page = (await post(client, "/console/policies/explain", **asked)).text
+            assert said in page
+            assert ("the newer definition, which waits for an approval" in page) is (expect == "invalid")
 
 
 async def test_what_is_served_as_approved_is_on_every_page(pinned: ConsoleHarness, shop: ChangingServer) -> None:

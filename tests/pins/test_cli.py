@@ -61,13 +61,14 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
     return Shop(tmp_path)
 
 
+BOUNDED = {"type": "object", "properties": {"title": {"type": "string", "maxLength": 3}}}
 CHANGED = "its description changed, and `title` is told what to be"
 
 
 async def test_the_doctor_misses_no_tool_that_is_held(shop: Shop) -> None:
     """A held tool waits for its operator: it is no tool that a host should have got, and no search finds it."""
     await asyncio.to_thread(shop.is_seen)
-    shop.says(tool("order"), tool("invoice"), tool("refund", "Pay back."))
+    shop.says({**tool("order"), "inputSchema": BOUNDED}, tool("invoice"), tool("refund", "Pay back."))
     await asyncio.to_thread(shop.is_seen)
     home = shop.folder / "home"
     home.mkdir()
@@ -75,6 +76,7 @@ async def test_the_doctor_misses_no_tool_that_is_held(shop: Shop) -> None:
     report = json.loads(answer.out)
     found = {one["code"]: one["message"] for one in report["findings"]}
     assert "'refund'" in found["definitions_held"]
+    assert " Calls of 'order' that the server no longer takes are refused." in found["definitions_held"]
     assert "tools_missing" not in found
     assert "more with them" not in found["model_sees"]
 
@@ -113,6 +115,7 @@ def test_what_is_served_as_approved_waits(shop: Shop, capsys: pytest.CaptureFixt
     assert [(one["held"], one["waits"]) for one in report["servers"][0]["changes"]] == [(False, True), (True, False)]
     code, said = explained(shop, capsys, "one", "shop.order")
     assert (code, "held" in said) == (0, False)
+    assert "  Calls go on; look at it with `aggregator pins diff shop order`." in said
     assert approval.approve(shop.path, "shop", []) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2
     assert shop.is_seen() == ["invoice", "order", "refund"]
@@ -143,9 +146,10 @@ def test_an_upgrade_that_no_host_has_seen_is_found_and_not_approved(
 
 
 def test_what_takes_less_is_told_from_what_goes_on(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    (shop.folder / "policies").mkdir()
+    (shop.folder / "policies" / "main.yaml").write_text(json.dumps(EVERYONE))
     shop.is_seen()
-    bounded = {"type": "object", "properties": {"title": {"type": "string", "maxLength": 3}}}
-    shop.says({**tool("order"), "inputSchema": bounded}, reworded("invoice", "Bill."))
+    shop.says({**tool("order"), "inputSchema": BOUNDED}, reworded("invoice", "Bill."))
     assert shop.is_seen() == ["invoice", "order"]
     capsys.readouterr()
     state = "waits, served as approved, calls that the server no longer takes are refused"
@@ -164,6 +168,12 @@ def test_what_takes_less_is_told_from_what_goes_on(shop: Shop, capsys: pytest.Ca
     assert f"narrower; {state}; approved" in capsys.readouterr().out
     assert check.check(shop.path) == 1
     assert f"  shop.order: {state}: `title` may be less than before (narrower)" in capsys.readouterr().out
+    code, said = explained(shop, capsys, "one", "shop.order")
+    assert (code, "held" in said) == (0, False)
+    assert "  Calls go on, but those that its server no longer takes are refused; look at it with" in said
+    code, said = explained(shop, capsys, "one")
+    assert (code, "shop.invoice\n" in said) == (0, True)
+    assert "shop.order  some calls are refused: `title` may be less than before (narrower), seen" in said
 
 
 def test_a_server_that_is_served_is_not_asked_beside(

@@ -28,6 +28,12 @@ SERVED: list[tuple[Any, Any]] = [
     (NAME, {**TEXT, "pattern": r"^[a-zA-Z0-9._]+(?:[-._a-zA-Z0-9]*)$"}),
     (NAME, {**TEXT, "pattern": "^[a-zA-Z0-9._/-]+$"}),
     (MAIL, {**MAIL, "pattern": "^[^@]+@[^@]+$"}),
+    # A format is a note, which the server checks or does not check.
+    (TEXT, MAIL),
+    (MAIL, {**TEXT, "format": "uri"}),
+    ({"enum": ["a@b.c", "d"]}, {"enum": ["a@b.c", "d"], "format": "email"}),
+    ({"anyOf": [TEXT, {"type": "null"}]}, {"anyOf": [MAIL, {"type": "null"}]}),
+    ({"type": "array", "items": TEXT}, {"type": "array", "items": {**MAIL, "minLength": 1}}),
     ({"type": "number"}, {"type": "number", "minimum": 0}),
     # What a lookahead asked for is said by bounds, or not at all.
     (HOST, {**TEXT, "pattern": r"^(?:[a-z]+\.)+[a-z]+$", "minLength": 1, "maxLength": 253}),
@@ -37,6 +43,7 @@ CHOICE = {"enum": ["a", "b", "c"]}
 ITEMS = {"type": "array", "items": TEXT}
 NULLABLE = {"anyOf": [TEXT, {"type": "null"}]}
 INNER = {"type": "object", "properties": {"b": TEXT, "c": TEXT}, "additionalProperties": False}
+ASKS = {"type": "object", "properties": {"c": CHOICE}, "required": ["c"], "additionalProperties": False}
 FORM = {"type": "object", "properties": {"kind": TEXT, "id": TEXT}, "required": ["kind", "id"]}
 # What the server takes less of, while calls have a choice left: each is checked against the new schema.
 LESS: list[tuple[Any, Any]] = [
@@ -73,6 +80,9 @@ LESS: list[tuple[Any, Any]] = [
     ({"enum": [-1, 1, 2]}, {"type": "number", "minimum": 0}),
     (CHOICE, {"enum": ["a", "b"]}),
     (CHOICE, {"enum": ["a", "b", "d"]}),
+    # The argument is optional, so that calls can leave it out.
+    (CHOICE, {"enum": ["a", "d"]}),
+    ({"anyOf": [CHOICE, {"type": "null"}]}, {"anyOf": [{"enum": ["a", "d"]}, {"type": "null"}]}),
     (CHOICE, {"anyOf": [{"const": "a"}, {"const": "c"}]}),
     ({"anyOf": [{"const": "a"}, {"const": "b"}, {"const": "c"}]}, {"type": "string", "enum": ["a", "c"]}),
     (TEXT, {**TEXT, "enum": ["a", "b"]}),
@@ -82,6 +92,11 @@ LESS: list[tuple[Any, Any]] = [
     ({"type": ["string", "number", "null"]}, {"type": ["string", "number"]}),
     ({"anyOf": [TEXT, {"type": "number"}, {"type": "null"}]}, {"anyOf": [TEXT, {"type": "number"}]}),
     (INNER, {**INNER, "properties": {"b": TEXT}}),
+    # A simple type for what had none, as a library writes after its upgrade.
+    ({"type": "array"}, ITEMS),
+    ({"type": "array", "items": {}}, {"type": "array", "items": {"type": ["integer", "null"]}}),
+    ({"type": "array", "items": True}, {"type": "array", "items": MAIL}),
+    ({"description": "One."}, {"type": "boolean"}),
     # The value that tells one form of an object from another.
     ({"oneOf": [INNER, FORM]}, {"oneOf": [INNER, {**FORM, "properties": {"kind": {"const": "x"}, "id": TEXT}}]}),
     ({"oneOf": [INNER, FORM]}, {"oneOf": [INNER, {**FORM, "properties": {"kind": {"enum": ["x"]}, "id": TEXT}}]}),
@@ -102,11 +117,19 @@ HELD: list[tuple[Any, Any]] = [
     ({"enum": ["", "x"]}, {**TEXT, "minLength": 1}),
     (ITEMS, {**ITEMS, "maxItems": 0}),
     (TEXT, {"type": "integer"}),
+    ({"type": "array"}, {"type": "array", "items": {**TEXT, "const": "a"}}),
+    ({"type": "array"}, {"type": "array", "items": {**TEXT, "maxLength": 0}}),
+    ({"type": "array"}, {"type": "array", "items": FORM}),
+    ({"type": "array"}, {"type": "array", "items": {"type": "null"}}),
+    ({"type": "array"}, {"type": "array", "items": False}),
+    ({}, {"type": "object", "properties": {"b": TEXT}}),
+    ({}, {"type": "array"}),
     (TEXT, {**TEXT, "const": "a"}),
     (TEXT, {**TEXT, "enum": ["a"]}),
     (TEXT, {"enum": [1, 2]}),
     (CHOICE, {"enum": ["a"]}),
-    (CHOICE, {"enum": ["a", "d"]}),
+    (ASKS, {**ASKS, "properties": {"c": {"enum": ["a", "d"]}}}),
+    (CHOICE, {"enum": ["d", "e"]}),
     (CHOICE, {"const": "a"}),
     (CHOICE, {"enum": "ab"}),
     ({"type": "integer"}, {"type": "integer", "minimum": 5, "maximum": 5}),
@@ -136,6 +159,16 @@ def test_bounds_that_ordinary_calls_keep(before: Any, after: Any) -> None:
     assert found is not None
     assert found.definition["description"] == "as approved"
     assert found.definition["inputSchema"]["properties"] == {"a": before}
+    assert found.takes is None
+
+
+def test_bounds_that_ordinary_calls_keep_in_shared_schemas() -> None:
+    """As libraries write the models of arguments."""
+    used = {"type": "object", "properties": {"a": {"$ref": "#/$defs/One"}}}
+    before, after = ({**used, "$defs": {"One": {"type": "object", "properties": {"b": one}}}} for one in (TEXT, MAIL))
+    text = canonical_text("tool", {"name": "a", "inputSchema": before})
+    found = approved_definition("tool", text, {"name": "a", "inputSchema": after})
+    assert found is not None
     assert found.takes is None
 
 

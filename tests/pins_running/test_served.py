@@ -35,6 +35,7 @@ GOES_ON: dict[str, Json] = {
     "unknown": {**tool("order"), "xyzzy": "else"},
     "an argument more": takes(title=_TITLE, xyzzy=_TITLE),
     "a new default": takes(title={**_TITLE, "default": "xyzzy"}),
+    "a format": takes(title={**_TITLE, "format": "xyzzy"}),
     "another type too": takes(title={"type": ["string", "null"], "description": "xyzzy"}),
     "closed": {**takes(title=_TITLE), "inputSchema": {**schema(title=_TITLE), "additionalProperties": False}},
 }

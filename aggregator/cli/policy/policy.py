@@ -176,12 +176,18 @@ def explain_token(
 
 
 def _say_allowed(allowed: Sequence[tuple[ToolRecord, Decision]], pins: HeldPins) -> None:
-    """Print the tools that an agent may call, with the reason of each held one."""
+    """Print the tools that an agent may call, with the reason of each one that is held, or of which the server refuses
+    calls.
+    """
     if pins.unknown is not None:
         say(f"{_UNKNOWN}: {pins.unknown}", file=sys.stderr)
     for record, decision in allowed:
-        held = pins.of(record)
-        say(f"{decision.verdict:<7} {target_of(record)}{f'  held: {held.why}' if held is not None else ''}")
+        said = f"{decision.verdict:<7} {target_of(record)}"
+        if (held := pins.of(record)) is not None:
+            said += f"  held: {held.why}"
+        elif (newer := pins.waiting(record)) is not None and newer.takes_less:
+            said += f"  some calls are refused: {newer.why}"
+        say(said)
 
 
 def _held(path: Path | None, thing: ToolRecord | Target) -> HeldPin | None:
@@ -195,7 +201,8 @@ def _held(path: Path | None, thing: ToolRecord | Target) -> HeldPin | None:
         say(f"  It is refused to every agent until it is approved; look at it with `{held.command}`.")
     elif (newer := pins.waiting(thing)) is not None:
         say(f"Its approved definition is served, and a newer one waits: {newer.why}.")
-        say(f"  Calls go on; look at it with `{newer.command}`.")
+        refused = ", but those that its server no longer takes are refused" if newer.takes_less else ""
+        say(f"  Calls go on{refused}; look at it with `{newer.command}`.")
     return held
 
 

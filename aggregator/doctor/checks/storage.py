@@ -89,19 +89,28 @@ def of_chain(begun_with: str | None, key: str | None) -> Iterator[CheckFinding]:
         )
 
 
-def of_held(held: Mapping[str, Sequence[str]], servers: Collection[str]) -> Iterator[CheckFinding]:
-    """Yield the configured servers with definitions that wait for an approval, given by their names."""
+def of_held(
+    held: Mapping[str, Sequence[str]], less: Mapping[str, Sequence[str]], servers: Collection[str]
+) -> Iterator[CheckFinding]:
+    """Yield the configured servers with definitions that wait for an approval, given by their names. `less`: those of
+    which the server no longer takes all approved calls.
+    """
     for server, names in held.items():
         if server in servers:
-            shown = ", ".join(f"{name!r:.60}" for name in names[:_NAMED])
-            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            refused = less.get(server, ())
+            some = f" Calls of {_some(refused)} that the server no longer takes are refused." if refused else ""
             yield found(
                 "definitions_held",
-                f"{server} has definitions that wait for an approval: {shown}{more}. What was approved goes on, unless "
-                "calls of it would fail.",
+                f"{server} has definitions that wait for an approval: {_some(names)}. What was approved goes on, "
+                f"unless all calls of it could fail.{some}",
                 f"Look at `aggregator pins diff {server}`, then run `aggregator pins approve {server}`.",
                 server,
             )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(f"{name!r:.60}" for name in names[:_NAMED]) + more
 
 
 def _faulty(facts: StorageFacts) -> CheckFinding:

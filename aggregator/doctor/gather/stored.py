@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from aggregator.storage.records import ADDED_LATER, ASKS, GROWS, SERVED
+from aggregator.storage.records import ADDED_LATER, ASKS, GROWS, SERVED, TAKES_LESS
 from aggregator.tool_reports.doctor import ReportCounts
 
 # The rows of a query with named parameters.
@@ -32,18 +32,31 @@ _CALLS: Final = "SELECT server_id, count(*) FROM mcp_tool_call_log WHERE started
 @dataclass(frozen=True, slots=True)
 class StoredRows:
     """The rows of a database: the keys without their hashes; `chained` names the key that the audit log was begun
-    with. `held` are the names of definitions that wait, by server; `withheld` are the tools among them that no host
-    gets, as server and own name. Servers of `grows` have added tools while they were connected, those of `asking` have
+    with. `held` are the names of definitions that wait, by server; `less` are those among them whose servers take less
+    than the approved definitions, which are served; `withheld` are the tools among them that no host gets, as server
+    and own name. Servers of `grows` have added tools while they were connected, those of `asking` have
     asked hosts during calls. `reports` are the tools that agents reported, by server.
     """
 
     keys: tuple[Mapping[str, object], ...] = ()
     chained: str | None = None
     held: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    less: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     withheld: frozenset[tuple[str, str]] = frozenset()
     grows: frozenset[str] = frozenset()
     asking: frozenset[str] = frozenset()
     reports: Mapping[str, ReportCounts] = field(default_factory=dict)
+
+
+class _HeldRows(NamedTuple):
+    """What `StoredRows` has of definitions that wait, while the rows are read. `grows`: the servers that added some
+    while they were connected.
+    """
+
+    names: dict[str, tuple[str, ...]]
+    less: dict[str, tuple[str, ...]]
+    withheld: set[tuple[str, str]]
+    grows: set[str]
 
 
 def stored_rows(rows: Rows, entries: Mapping[str, str]) -> StoredRows:
@@ -51,14 +64,15 @@ def stored_rows(rows: Rows, entries: Mapping[str, str]) -> StoredRows:
 
     entries: the key of each configured server's entry, by the server's id.
     """
-    held, withheld, grows = _held(rows, entries)
+    held = _held(rows, entries)
     habits = [(str(server), kind) for server, kind in rows(_HABITS, {"asks": ASKS, "grows": GROWS})]
     return StoredRows(
         _keys(rows),
         _first(rows, _HEAD),
-        held,
-        withheld,
-        grows | {server for server, kind in habits if kind == GROWS},
+        held.names,
+        held.less,
+        frozenset(held.withheld),
+        frozenset(held.grows).union(server for server, kind in habits if kind == GROWS),
         frozenset(server for server, kind in habits if kind == ASKS),
         {server: ReportCounts(*counts) for server, *counts in rows(_REPORTS, {})},
     )
@@ -78,25 +92,21 @@ def _keys(rows: Rows) -> tuple[Mapping[str, object], ...]:
     return tuple(dict(zip(names, row, strict=True)) for row in rows(_KEYS, {}))
 
 
-def _held(
-    rows: Rows, entries: Mapping[str, str]
-) -> tuple[dict[str, tuple[str, ...]], frozenset[tuple[str, str]], frozenset[str]]:
-    """Return the names of waiting definitions by server, the tools that no host gets, and the servers that added some
-    while they were connected.
-    """
-    found: dict[str, tuple[str, ...]] = {}
-    withheld: set[tuple[str, str]] = set()
-    grows: set[str] = set()
+def _held(rows: Rows, entries: Mapping[str, str]) -> _HeldRows:
+    """Return the definitions that wait for an approval in this configuration."""
+    found = _HeldRows({}, {}, set(), set())
     for server, kind, name, entry, classes in rows(_HELD, {}):
         # Rows of other configurations are not this one's to approve; those without an entry go to it.
         if not entry or entries.get(server, entry) == entry:
-            found[server] = (*found.get(server, ()), name or kind)
+            found.names[server] = (*found.names.get(server, ()), name or kind)
             markers = str(classes or "").split(",")
             if kind == "tool" and SERVED not in markers:
-                withheld.add((server, name))
+                found.withheld.add((server, name))
+            if TAKES_LESS in markers:
+                found.less[server] = (*found.less.get(server, ()), name)
             if ADDED_LATER in markers:
-                grows.add(server)
-    return found, frozenset(withheld), frozenset(grows)
+                found.grows.add(server)
+    return found
 
 
 def _first(rows: Rows, query: str) -> Any:

@@ -38,6 +38,16 @@ class CheckedArguments(NamedTuple):
     corrections: Sequence[Correction] = ()
 
 
+class ExplainedFault(NamedTuple):
+    """A fault of arguments and why it is one: a rule of the policy, or else a schema of the tool. `narrowed`: the
+    approved definition takes the arguments, and the server no longer does.
+    """
+
+    fault: Fault
+    rule: Tightening | None = None
+    narrowed: bool = False
+
+
 class QuickCheck:
     """The part of the check of one tool's calls by one agent that surely takes little time."""
 
@@ -165,8 +175,8 @@ class Checker:
 
     async def explain(
         self, server: ServerConfig, tool: ToolRecord, given: dict[str, Any], rules: tuple[Tightening, ...], agent: str
-    ) -> list[tuple[Fault, Tightening | None]]:
-        """Return every fault of arguments, with the rule of the policy they break; None for the tool's own schema.
+    ) -> list[ExplainedFault]:
+        """Return every fault of arguments.
 
         Raises:
             UnusableSchema: a schema cannot be checked at all.
@@ -177,13 +187,14 @@ class Checker:
         if own and server.coerce:
             given, _ = coerce(schema, given, lone=False, tool=tool.own_name)
             own = await self._faults(self._checks.get(tool), given, tool, agent)
-        if not own and tool.takes is not None:
+        narrowed = not own and tool.takes is not None
+        if narrowed:
             own = await self._not_taken(tool, given, agent)
-        found: list[tuple[Fault, Tightening | None]] = [(fault, None) for fault in own]
+        found = [ExplainedFault(fault, narrowed=narrowed) for fault in own]
         for rule in rules:
             faults = await self._faults(self._checks.get(tool, [rule.schema]), given, tool, agent)
             faults += await _look_alikes(schema, given, (rule,))
-            found += [(fault, rule) for fault in faults if fault not in own]
+            found += [ExplainedFault(fault, rule) for fault in faults if fault not in own]
         return found
 
     async def result(

@@ -38,7 +38,8 @@ class ExplainedCall:
 
     `faults` are the faults of the arguments, None if none were given, or nothing takes them; `unchecked` is the reason
     why they could not be checked. `odd`: why a URI in this spelling is refused before any rule counts. `held`: why the
-    thing waits for an approval, though the rules may allow it.
+    thing waits for an approval, though the rules may allow it. `takes_less`: its approved definition is served, and
+    calls that its server no longer takes are refused.
     """
 
     explanation: Explanation
@@ -53,6 +54,7 @@ class ExplainedCall:
     schemas: tuple[Mapping[str, Any], ...] = ()
     odd: str | None = None
     held: HeldItem | None = None
+    takes_less: bool = False
 
     @property
     def expect(self) -> Expected:
@@ -73,6 +75,8 @@ class ExplainedCall:
         asked = ", but not with these arguments" if self.faults else asked
         if self.held is not None:
             return f"{agent} may not {what} now: it is held: {self.held.why}. Once approved, it may{asked}."
+        if self.takes_less and self.faults is None:
+            asked += ", but not with arguments that its server no longer takes"
         return f"{agent} may {what}{asked}."
 
     def data(self) -> dict[str, Any]:
@@ -87,6 +91,7 @@ class ExplainedCall:
             "expect": self.expect if self.odd is None else "invalid",
             "odd": self.odd,
             "held": self.held.why if self.held is not None else None,
+            "takes_less": self.takes_less,
             "open": self.open,
             "schemas": list(self.schemas),
             "faults": list(self.faults) if self.faults is not None else None,
@@ -103,11 +108,10 @@ def explain_item(
     target: Target,
     odd: str | None = None,
     earlier: Sequence[EarlierRead] = (),
-    held: HeldItem | None = None,
 ) -> ExplainedCall:
     """Explain what would be decided about a resource or prompt; `odd` says why its spelling is refused before that."""
     explanation = _explanation(view, target, target, earlier)
-    return ExplainedCall(explanation, view.open, confirm_by=view.confirming.by, odd=odd, held=held)
+    return ExplainedCall(explanation, view.open, confirm_by=view.confirming.by, odd=odd)
 
 
 async def explain_call(
@@ -173,8 +177,9 @@ async def _faults(
             **fault.to_object(),
             "rule": rule.rule if rule is not None else None,
             "source": rule.source if rule is not None else None,
+            "narrowed": narrowed,
         }
-        for fault, rule in found[:_FAULTS]
+        for fault, rule, narrowed in found[:_FAULTS]
     ), None
 
 

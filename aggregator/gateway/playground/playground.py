@@ -91,6 +91,15 @@ class Playground:
         """Return why a thing waits for an approval; None if it does not."""
         return held_target(self._current.held, self._current.resources, thing)
 
+    def takes_less(self, thing: ToolRecord | Target) -> bool:
+        """Return whether a server no longer takes all calls of a tool or prompt that is served as it was approved."""
+        if isinstance(thing, ToolRecord):
+            return thing.takes is not None
+        prompts = self._current.resources.prompts.records if thing.kind == "prompt" else ()
+        return any(
+            (one.server, one.own_name) == (thing.server, thing.name) and one.takes is not None for one in prompts
+        )
+
     def find(self, name: str) -> ToolRecord | Target:
         """Return the tool of a name in any spelling, be it held, or the resource or prompt of `resource:server.uri`.
 
@@ -138,17 +147,25 @@ class Playground:
         earlier: Sequence[EarlierRead] = (),
     ) -> ExplainedCall:
         """Explain what would be decided about a call, or read, of what `find` found; `earlier`: see `earlier`."""
+        explained = await self._explained(agent, thing, arguments, earlier)
+        return replace(explained, held=self.held(thing), takes_less=self.takes_less(thing))
+
+    async def _explained(
+        self,
+        agent: str,
+        thing: ToolRecord | Target,
+        arguments: dict[str, Any] | None,
+        earlier: Sequence[EarlierRead],
+    ) -> ExplainedCall:
         view = self._views.of(Principal(agent))
         if isinstance(thing, Target):
-            held = self.held(thing)
             if thing.kind != "resource" or view.open or not self._knows(agent):
-                return explain_item(view, thing, earlier=earlier, held=held)
+                return explain_item(view, thing, earlier=earlier)
             had = await self._views.prepare_resources(view, self._current.resources, self._slices)
-            return explain_item(view, *_as_read(thing, had, self._current.resources), earlier, held)
+            return explain_item(view, *_as_read(thing, had, self._current.resources), earlier)
         upstream = self._upstreams.get(thing.server) if self.exists(thing) else None
         config = upstream.config if upstream is not None else None
-        explained = await explain_call(view, thing, config, arguments, self._checker, self._rate_limits, earlier)
-        return replace(explained, held=self.held(thing))
+        return await explain_call(view, thing, config, arguments, self._checker, self._rate_limits, earlier)
 
     async def seen_by(self, agent: str, most: int = 200) -> Mapping[str, Any]:
         """Return an agent's view: the number of each kind, and the first names; tokens are estimates."""

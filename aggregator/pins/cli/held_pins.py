@@ -19,16 +19,20 @@ from aggregator.pins.decide.values import ItemKey
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import target_of
 from aggregator.skills.uris import directories, directory_name, skill_name
-from aggregator.storage.records import PinRow
+from aggregator.storage.records import TAKES_LESS, PinRow
 
 _OPEN: Mapping[ItemKey, PinRow] = {}
 
 
 class HeldPin(NamedTuple):
-    """A held item: the reason, and the command to review it."""
+    """A held item, or one whose newer definition waits: the reason, and the command to review it.
+
+    takes_less: its approved definition is served, and its server does not take all of that any more.
+    """
 
     why: str
     command: str
+    takes_less: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,8 @@ class HeldPins:
         for row in rows.values():
             said = self._said(row, rows, served=True) if _is_about(row, target) else None
             if said is not None:
-                return HeldPin(said, f"aggregator pins diff {target.server} {quote(row.name)}".rstrip())
+                command = f"aggregator pins diff {target.server} {quote(row.name)}".rstrip()
+                return HeldPin(said, command, takes_less=TAKES_LESS in row.classes)
         return None
 
     def _said(self, row: PinRow, rows: Mapping[ItemKey, PinRow], *, served: bool = False) -> str | None:

@@ -2,7 +2,8 @@
 nothing.
 
 Law: `loosened` takes away only what a call can keep to without new arguments: bounds, forms, some values of several,
-`null`, whole numbers in place of any, an optional argument less. Each call is checked against the new schema itself.
+`null`, whole numbers in place of any, a simple type for what had none, an optional argument less. Each call is checked
+against the new schema itself.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,28 +40,34 @@ _INSIDE: Final = 2
 _NULL: Final[Mapping[str, Any]] = {"type": "null"}
 _BESIDE_VALUES: Final = frozenset({"const", "enum", "type", "title", "description"})
 _MOST_VALUES: Final = 1_000
+_SIMPLE: Final = frozenset({"string", "number", "integer", "boolean", "null"})
+_WORDS: Final = frozenset({"title", "description", "default", "examples"})
 
 
-def loosened(before: Any, after: Any, depth: int = 0) -> Any:
+def loosened(before: Any, after: Any, depth: int = 0, *, optional: bool = False) -> Any:
     """Return a new schema without what is bounded of its narrowing, place by place.
 
-    It takes all that the approved schema takes if, and only if, calls have a choice left at each place.
+    It takes all that the approved schema takes if, and only if, calls have a choice left at each place. `optional`:
+    they may leave out what is there.
     """
+    if _names_a_type(before, after):
+        return True
     if not isinstance(before, Mapping) or not isinstance(after, Mapping) or depth > _DEEPEST or same(before, after):
         return after
     old, takes_null = _without_null(before)
     new, _ = _without_null(after)
     if depth < _INSIDE and (has_one_value(new) or "const" in new) and not (has_one_value(old) or "const" in old):
         return after
+    least = 1 if optional and len(values_of((new,)) or ()) > 1 else 2
     listed = values_of((old,))
-    if listed is not None and sum(fits(one, new) for one in listed[:_MOST_VALUES]) < min(2, len(listed)):
+    if listed is not None and sum(fits(one, new) for one in listed[:_MOST_VALUES]) < min(least, len(listed)):
         return after
     if any(_is_over(new.get(low), old.get(high)) or _is_over(old.get(low), new.get(high)) for low, high in _LIMITS):
         return after
     tells_apart = depth >= _INSIDE and not _VALUES.intersection(old)
     made: dict[str, Any] = {}
     for name, value in new.items():
-        if not (_is_bounded(old, name, value) or (tells_apart and name in _VALUES)):
+        if not (_is_bounded(old, name, value, least) or (tells_apart and name in _VALUES)):
             made[name] = value
         elif name in old:
             # Choices of forms are compared whole, so that what was approved has to stay.
@@ -72,10 +79,14 @@ def loosened(before: Any, after: Any, depth: int = 0) -> Any:
     for name in _MAPS:
         was, now = old.get(name), new.get(name)
         if isinstance(was, Mapping) and isinstance(now, Mapping):
-            made[name] = {key: loosened(was.get(key), part, depth + 1) for key, part in now.items()}
+            needed = required_of((old,)) | required_of((new,)) if name == "properties" else was.keys()
+            made[name] = {
+                key: loosened(was.get(key), part, depth + 1, optional=key not in needed) for key, part in now.items()
+            }
     for name in _ONE:
         if name in new:
-            made[name] = loosened(old.get(name), new[name], depth + 1)
+            # Without `items`, any are taken.
+            made[name] = loosened(old.get(name, True if name == "items" else None), new[name], depth + 1)
     for name in _CHOICES:
         was, now = old.get(name), new.get(name)
         if isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
@@ -83,6 +94,15 @@ def loosened(before: Any, after: Any, depth: int = 0) -> Any:
     if gone := _removed(old, new):
         made["properties"] = {**mapping_of(made.get("properties")), **dict.fromkeys(gone, True)}
     return {"anyOf": [made, _NULL]} if takes_null else made
+
+
+def _names_a_type(before: Any, after: Any) -> bool:
+    """Return whether a place that took anything now takes any text, number or boolean, and that is all it says."""
+    said_nothing = before is True or (isinstance(before, Mapping) and before.keys() <= _WORDS)
+    if not said_nothing or not isinstance(after, Mapping) or not after.keys() <= {"type", "format", *_WORDS}:
+        return False
+    kinds = type_names(after.get("type"))
+    return bool(kinds - {"null"}) and kinds <= _SIMPLE
 
 
 def removed_arguments(before: Iterable[str], after: Iterable[str], required: Iterable[str]) -> frozenset[str] | None:
@@ -102,7 +122,7 @@ def _removed(old: Mapping[str, Any], new: Mapping[str, Any]) -> frozenset[str]:
     return removed_arguments(properties_of(old), properties_of(new), required_of((old,))) or frozenset()
 
 
-def _is_bounded(old: Mapping[str, Any], keyword: str, value: Any) -> bool:
+def _is_bounded(old: Mapping[str, Any], keyword: str, value: Any, least: int) -> bool:
     if keyword in _BOUNDS:
         return keyword not in _SIZES or (is_number(value) and value >= 1)
     if keyword != "enum" or not isinstance(value, list) or len(value) > _MOST_VALUES:
@@ -110,7 +130,7 @@ def _is_bounded(old: Mapping[str, Any], keyword: str, value: Any) -> bool:
     listed = old.get("enum")
     known = None if not isinstance(listed, list) else set(map(key_of, listed))
     left = {key_of(one) for one in value if fits(one, old) and (known is None or key_of(one) in known)}
-    return len(left) > 1
+    return len(left) >= least
 
 
 def _is_over(low: Any, high: Any) -> bool:

@@ -1,8 +1,8 @@
 """The approved definition, as it is served beside a changed one. This file decides; it awaits nothing.
 
 Law: everything in it was approved. A call that fits it fits the server's current definition, but for texts that are
-empty, very long or of a form that was not ordinary, and for numbers below zero; or the current schema comes with it,
-and each call is checked against that too.
+empty, very long, not of a new `format` or of a form that was not ordinary, and for numbers below zero; or the current
+schema comes with it, and each call is checked against that too.
 """
 
 import re
@@ -32,7 +32,7 @@ _LOOKAHEADS: Final = ("^(?=", "^(?!")
 _QUANTIFIERS: Final = ("?", "*", "+", "{")
 # A lookahead that asks for a length.
 _LENGTHS: Final = re.compile(r"\^\(\?=\.\{(\d{1,6}),(\d{1,6})\}\$\)", re.ASCII)
-_MAPS: Final = ("properties", "patternProperties")
+_MAPS: Final = ("properties", "patternProperties", "$defs", "definitions")
 _ONE: Final = ("items", "additionalProperties")
 # Keywords of arguments that nothing else describes.
 _PLAIN: Final = frozenset(
@@ -166,7 +166,7 @@ def _without_edges(before: Any, after: Any, depth: int) -> Any:
     """Return a new schema without the bounds that ordinary calls by the approved one keep, place by place."""
     if not isinstance(before, Mapping) or not isinstance(after, Mapping) or depth > _DEEPEST:
         return after
-    made = {name: value for name, value in after.items() if not _is_edge(before, name, value)}
+    made = {name: value for name, value in after.items() if not _is_edge(before, after, name, value)}
     for name in _MAPS:
         old, new = before.get(name), after.get(name)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
@@ -180,7 +180,10 @@ def _without_edges(before: Any, after: Any, depth: int) -> Any:
     return made
 
 
-def _is_edge(before: Mapping[str, Any], keyword: str, value: Any) -> bool:
+def _is_edge(before: Mapping[str, Any], after: Mapping[str, Any], keyword: str, value: Any) -> bool:
+    if keyword == "format":
+        # A note by the standard, which a server may check or not: calls are neither checked nor refused by it here.
+        return True
     if "enum" in before or "const" in before:
         return False
     if keyword in ("minLength", "maxLength"):
@@ -196,7 +199,7 @@ def _is_edge(before: Mapping[str, Any], keyword: str, value: Any) -> bool:
             return True
         old, new = _characters(before[keyword]), _characters(value)
         return old is not None and new is not None and old <= new
-    return before.get("format") in _STANDARD
+    return before.get("format") in _STANDARD and after.get("format", before["format"]) == before["format"]
 
 
 def _is_usual_length(before: Mapping[str, Any], keyword: str, value: int) -> bool:

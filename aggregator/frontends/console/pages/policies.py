@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.problems import Problem
+from aggregator.domain.records import ToolRecord
 from aggregator.frontends.console.pages.policy_texts import PolicyTexts
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.tool_data import pin_link
@@ -14,6 +15,8 @@ from aggregator.frontends.console.view import BadInput, ConsoleRequest, NotThere
 from aggregator.pins.gateway.state import HeldItem
 from aggregator.policy.explain import explain
 from aggregator.policy.limits import OF_RESULTS
+from aggregator.policy.patterns import Target
+from aggregator.policy.rulebook import target_of
 from aggregator.storage.audit.rule_counts import RefusalCount, RuleCounts
 
 # Newest calls searched for refusals, and the number of refusals shown.
@@ -193,7 +196,7 @@ class PoliciesPage:
             "server": thing.server,
             "exists": exists,
             "away": self._away(thing.server),
-            "held_href": _held_page(self._playground.held(thing)),
+            "pin_href": _pin_page(thing, self._playground.held(thing)),
             "place": texts.place(plain["source"]),
             "findings": texts.relative(texts.with_places(plain["findings"])),
             "faults": texts.with_places(plain["faults"]) if plain["faults"] is not None else None,
@@ -267,9 +270,12 @@ def problem_data(texts: PolicyTexts, problems: Sequence[Problem], most: int = 20
     ]
 
 
-def _held_page(held: HeldItem | None) -> str:
-    """Return the page on which a held definition is reviewed and approved; empty if it is not held."""
-    return pin_link(held.server, held.kind, held.name) if held is not None else ""
+def _pin_page(thing: ToolRecord | Target, held: HeldItem | None) -> str:
+    """Return the page on which the definition of a tool or prompt, or a held one, is reviewed; empty for the rest."""
+    if held is not None:
+        return pin_link(held.server, held.kind, held.name)
+    target = thing if isinstance(thing, Target) else target_of(thing)
+    return pin_link(target.server, target.kind, target.name) if target.kind in ("tool", "prompt") else ""
 
 
 def _arguments(text: str) -> dict[str, Any] | None:
