@@ -27,11 +27,11 @@ def trusted_servers(config: Config) -> dict[str, bool]:
 
 
 def _check_schema(schema: Mapping[str, Any]) -> str | None:
-    """Return the problem of a JSON Schema in a policy file, or None."""
+    """Return a sentence about the problem of a JSON Schema in a policy file, or None."""
     from aggregator.schemas.check import compile_check
 
     try:
         compile_check(schema)
     except UnusableSchema as problem:
-        return str(problem)
+        return f"The schema cannot be used: {problem}."
     return None

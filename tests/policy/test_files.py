@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.app.policies import read_policies
 from aggregator.domain.problems import Problem
 from aggregator.policy.files import folder as files
 from aggregator.policy.files.checking import check
@@ -196,6 +197,10 @@ def test_a_schema_that_cannot_be_compiled_is_an_error(tmp_path: Path) -> None:
     live = LivePolicies(tmp_path, lambda schema: "It is not liked.")
     (said,) = map(str, live.problems)
     assert said.endswith('a.yaml:4: agents.a.arguments["t.x"]: It is not liked. Correct the schema.')
+    (tmp_path / "a.yaml").write_text("agents: {a: {arguments: {t.x: {$ref: '#/$defs/no'}}}}\n", encoding="utf-8")
+    (said,) = map(str, read_policies(tmp_path).problems)
+    nowhere = "the reference at /$ref leads nowhere: '#/$defs/no'"
+    assert said.endswith(f't.x"]: The schema cannot be used: {nowhere}. Correct the schema.')
 
 
 def test_yaml_is_loaded_only_for_a_file() -> None:
