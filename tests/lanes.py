@@ -82,11 +82,14 @@ LONG: Final = frozenset(
     }
 )
 
-# Files and folders of the lane `windows`: the commands, the HTTP frontend, the configuration and its expansion, entries
-# of hosts, the installation into Claude Desktop, the meta tools, large results, the journeys of both frontends, and
-# servers that end.
+# Files and folders of the lane `windows`: the audit log and the files beside its database, the commands, the HTTP
+# frontend, the configuration and its expansion, the files and entries of hosts, the meta tools, large results, the
+# journeys of both frontends, and servers that end.
 WINDOWS: Final = frozenset(
     {
+        "audit/test_ending.py",
+        "audit/test_failures.py",
+        "audit/test_strict.py",
         "config/test_expand.py",
         "config/test_find.py",
         "config/test_hosts.py",
@@ -102,6 +105,7 @@ WINDOWS: Final = frozenset(
         "end_to_end/test_cli.py",
         "end_to_end/test_http_frontend.py",
         "faults/test_stdio_end.py",
+        "first_steps/test_change.py",
         "hosts/test_entries.py",
         "hosts/test_foreign_references.py",
         "hosts/test_messy_people.py",
@@ -111,6 +115,7 @@ WINDOWS: Final = frozenset(
         "install/test_claude_desktop.py",
         "install/test_code_pages.py",
         "install/test_environment.py",
+        "install/test_every_host.py",
         "meta/",
         "results/",
         "storage/test_locate.py",

@@ -59,7 +59,8 @@ def copy_new_databases(patch: pytest.MonkeyPatch, folder: Path) -> None:
     async def ready(url: str, path: Path | None, *more: Any) -> Any:
         if path is not None and is_empty(path):
             # Tests that give up the administrator's rights cannot use the folder.
-            if not template and os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
+            effective = os.access in os.supports_effective_ids
+            if not template and os.access(folder, os.W_OK | os.X_OK, effective_ids=effective):
                 unfinished = folder / "template.db"
                 opening.make_file(unfinished)
                 engine = await make(f"{opening.SQLITE}{unfinished}", unfinished)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
+from aggregator.domain.patient_files import patiently
 from aggregator.storage.engine.lockfile import hold, is_held
 
 _REPLICA: Final = "replica-"
@@ -70,9 +71,11 @@ class ProcessMark:
     def take_away(self) -> None:
         """Remove the file: no call of this process is under way any more."""
         if self._descriptor is not None:
-            self._path(self.name).unlink(missing_ok=True)
+            # Closed first, since Windows removes no file that is open. A file that stays is that of a process gone.
             os.close(self._descriptor)
             self._descriptor = None
+            with suppress(OSError):
+                patiently(self._path(self.name).unlink)
 
     def gone(self, name: str, *, only_here: bool) -> bool:
         """Return whether the process of this name has ended. `only_here`: every user of the database is here.

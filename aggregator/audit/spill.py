@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from aggregator.domain.patient_files import ON_WINDOWS, patiently
 from aggregator.storage.audit.chain import ChainBatch, ChainEntry, Head, entry
 from aggregator.storage.engine.lockfile import hold, is_held
 
@@ -82,14 +83,17 @@ class Spill:
 
     def _begin(self, now: float) -> None:
         name = f"{self.base}{_MARK}{int(now * 1000):014d}-{secrets.token_hex(4)}"
-        part, growing = Path(f"{name}.part"), Path(f"{name}{_GROWING}")
+        growing = Path(f"{name}{_GROWING}")
+        # Windows renames no file that is open; for the same reason, other processes cannot finish this one.
+        part = growing if ON_WINDOWS else Path(f"{name}.part")
         part.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Locked before it gets the name that other processes find it by.
         descriptor = hold(part)
         try:
             head = f"{json.dumps({'rows': None, 'tried': None})}\n".encode()
             _write(descriptor, head)
-            part.rename(growing)
+            if part != growing:
+                part.rename(growing)
         except OSError:
             os.close(descriptor)
             part.unlink(missing_ok=True)
@@ -115,7 +119,7 @@ class Spill:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-            part.rename(target)
+            patiently(lambda: part.rename(target))
         except OSError:
             part.unlink(missing_ok=True)
             raise
@@ -145,12 +149,12 @@ class Spill:
     def refuse(self, file: Path) -> Path:
         """Set aside for good a file that the database rejects; return its new path."""
         target = Path(f"{file}{_REFUSED}")
-        file.rename(target)
+        patiently(lambda: file.rename(target))
         return target
 
     def done(self, file: Path) -> None:
         """Remove a file whose rows are in the database."""
-        file.unlink(missing_ok=True)
+        patiently(lambda: file.unlink(missing_ok=True))
 
 
 def waiting_beside(base: Path) -> list[Path]:
@@ -167,9 +171,12 @@ def _beside(base: Path, ending: str) -> list[Path]:
 
 
 def _whole(growing: Path) -> None:
-    """Finish a file that grows no more, so that it is read like the others; another process may have done so."""
-    with suppress(FileNotFoundError):
-        growing.rename(growing.with_suffix(_ENDING))
+    """Finish a file that grows no more, so that it is read like the others; another process may have done so.
+
+    If it cannot be renamed now, the next look for files finishes it.
+    """
+    with suppress(FileNotFoundError, PermissionError):
+        patiently(lambda: growing.rename(growing.with_suffix(_ENDING)))
 
 
 def _write(descriptor: int, text: bytes) -> None:

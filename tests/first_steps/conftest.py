@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.cli.commands import app
+from aggregator.config.files.find import own_file
 from tests.end_to_end.server_harness import ROOT
 
 # Runs a command in this process: its exit code and what it printed.
@@ -33,7 +34,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def config(home: Path) -> Path:
     """The path of the user's own configuration, which is not there yet."""
-    path = home / ".config" / "aggregator" / "aggregator.json"
+    path = own_file({"HOME": str(home)})
     path.parent.mkdir(parents=True)
     return path
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.cli.servers.edit import open_config
-from aggregator.config.files.find import trust_list
+from aggregator.config.files.find import own_file, trust_list
 from aggregator.config.files.jsonfile import read_object
 from aggregator.domain.errors import OperatorError
 from tests.end_to_end.programs import start
@@ -203,7 +203,7 @@ def test_where_there_is_none_the_users_own_is_made(home: Path) -> None:
     assert edit.is_new
     edit.add_entry("time", {"command": "uvx"})
     assert edit.write() is None
-    own = home / ".config" / "aggregator" / "aggregator.json"
+    own = own_file({"HOME": str(home)})
     assert json.loads(own.read_text()) == {"mcpServers": {"time": {"command": "uvx"}}}
     assert stat.S_IMODE(own.stat().st_mode) == 0o600
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from aggregator.config.files.find import own_file
 from aggregator.config.files.jsonfile import read_object
 from aggregator.domain.errors import OperatorError
 from tests.end_to_end.server_harness import ROOT
@@ -31,7 +32,7 @@ def cursor(home: Path) -> Path:
 
 
 def own(home: Path) -> Path:
-    return home / ".config" / "aggregator" / "aggregator.json"
+    return own_file({"HOME": str(home)})
 
 
 def test_without_a_configuration_five_lines_say_what_to_do(at_terminal: AtTerminal, home: Path) -> None:

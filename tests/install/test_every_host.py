@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 
 from aggregator.cli.hosts.install.host_files import choose_file, entries
+from aggregator.config.files.find import platform_folder
 from aggregator.domain.errors import OperatorError
 from aggregator.hosts.discover import discover
 from aggregator.hosts.every_host import HOSTS
@@ -58,7 +59,7 @@ class Ground:
         patch.setattr(os, "environ", {"PATH": path, "HOME": str(self.folder / "own")})
         patch.setenv("PATH", path)
         patch.setattr("aggregator.cli.hosts.install.command.this_machine", lambda: machine)
-        (self.folder / "own/.config/aggregator").mkdir(parents=True)
+        (platform_folder(os.environ) / "aggregator").mkdir(parents=True)
 
     def entry(self, host: HostProgram, path: Path | None = None) -> Any:
         """Return our entry as the host would read it from its file."""

@@ -15,6 +15,7 @@ PATIENCE: Final = 30.0
 # Every script: `url` is the database, `say(...)` a line to the test, `hear()` a line from it.
 _FRAME: Final = """
 import asyncio, sys, time
+import tests  # first, for the lane `windows`
 from aggregator.storage.database import open_database
 from aggregator.storage.records import KeyRecord
 url = sys.argv[1]

@@ -3,7 +3,8 @@
 `install` puts an import hook in place. A module of the package that is imported afterwards finds `sys.platform` to be
 `win32` and `os.name` to be `nt`, no POSIX-only module or name, and stand-ins for what Windows has instead: locks of
 `msvcrt`, signals, `asyncio.windows_utils`, and the job objects of the kernel (`tests/windows/fake_kernel.py`). The
-event loop has no `add_reader` and handles no signals, as on Windows. Paths and programs stay those of Linux.
+event loop has no `add_reader` and handles no signals, as on Windows. The package cannot rename, replace or remove a
+file that this process has open, nor sync one that it may only read. Paths and programs stay those of Linux.
 """
 
 import asyncio
@@ -16,7 +17,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
@@ -169,12 +171,46 @@ def _locking(handle: int, mode: int, size: int) -> None:
         raise PermissionError(13, "Permission denied") from error
 
 
+def _refuse_open(path: Any) -> None:
+    """Raise as Windows does if this process has a file open."""
+    try:
+        wanted = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            if os.path.samestat(os.stat(int(descriptor)), wanted):
+                raise PermissionError(13, "The process cannot access the file", str(path))
+
+
+def _moving(real: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of `os` that renames or removes, which refuses the package what Windows refuses."""
+
+    def moved(path: Any, *more: Any, **options: Any) -> Any:
+        caller = sys._getframe(1)
+        while caller.f_globals["__name__"] in ("pathlib", "shutil") and caller.f_back is not None:
+            caller = caller.f_back
+        if caller.f_globals["__name__"].startswith(f"{PACKAGE}."):
+            for one in (path, *more):
+                _refuse_open(one)
+        return real(path, *more, **options)
+
+    return moved
+
+
+def _fsync(descriptor: int) -> None:
+    """Sync as the C runtime of Windows does, which needs the right to write."""
+    if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+        raise OSError(9, "Bad file descriptor")
+    os.fsync(descriptor)
+
+
 def _no_key(*_: object) -> NoReturn:
     raise FileNotFoundError(2, "The system cannot find the file specified")
 
 
 _OWN: Final[Mapping[str, Mapping[str, Any]]] = {
-    "os": {"name": "nt", "O_BINARY": 0},
+    "os": {"name": "nt", "O_BINARY": 0, "fsync": _fsync},
     "sys": {"platform": "win32", "getwindowsversion": lambda: (10, 0, 22631)},
     "signal": {"SIGBREAK": 21, "CTRL_C_EVENT": 0, "CTRL_BREAK_EVENT": 1},
     "socket": {"SO_EXCLUSIVEADDRUSE": socket.SO_REUSEADDR},
@@ -195,4 +231,6 @@ def install() -> None:
     assert PACKAGE not in sys.modules, "the package was imported before"
     sys.meta_path.insert(0, _Finder())
     sys.modules[f"{PACKAGE}.system.job_kernel"] = fake_kernel
+    for name in ("rename", "replace", "unlink", "remove"):
+        setattr(os, name, _moving(getattr(os, name)))
     asyncio.set_event_loop_policy(_Policy())

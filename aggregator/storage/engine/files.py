@@ -113,7 +113,7 @@ def put_in_place(new: Path, path: Path, *, keep: bool) -> Path | None:
     for part in _parts(path):
         if part != path:
             part.unlink()
-    with new.open("rb") as file:
+    with new.open("r+b") as file:  # Windows syncs no file that is open for reading alone
         os.fsync(file.fileno())
     new.replace(path)
     if os.name == "posix":

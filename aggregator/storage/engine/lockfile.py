@@ -15,7 +15,8 @@ else:
     import fcntl
 
 _PAUSE: Final = 0.01
-_FLAGS: Final = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
+# Binary, since rows are written into a file that is held: Windows would write each line end as two bytes.
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
 @asynccontextmanager
