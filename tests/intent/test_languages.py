@@ -120,6 +120,14 @@ NOT_ASKED: Final = (
     "{}는 뭐 하는 거야?",
     "어제 {}를 실행했어",
     "{}가 느려요",
+    "please rename my variable {} to x",
+    "explain the output of {} to me",
+    "{} peut-il renvoyer plus de lignes ?",
+    "{} 要传哪些参数？",
+    "{} の違いは何？",
+    "{} を呼び出すコードを書いて",
+    "このコードの変数 {} を変えて",
+    "{} の出力を説明して",
 )
 TO_A_SERVER: Final = {
     "Suche mit tavily nach Neuigkeiten": "tavily",
@@ -133,6 +141,41 @@ TO_A_SERVER: Final = {
     "with github, list what is open": "github",
     "tavily で猫を検索して": "tavily",
     "tavily로 고양이를 찾아 줘": "tavily",
+    # Many verbs, and any verb with its object at once.
+    "Schau mal bei tavily nach, was es gibt": "tavily",
+    "Leg mir bitte auf github etwas dafür an": "github",
+    "Erhöhe die Zahl über kubernetes auf vier": "kubernetes",
+    "Öffne excel und schreib die Summen": "excel",
+    "Va chercher sur tavily les chiffres": "tavily",
+    "Monte le nombre à quatre sur kubernetes": "kubernetes",
+    "Tira de tavily las cifras": "tavily",
+    "Recorre la documentación con tavily": "tavily",
+    # What the order wants to know stands behind the name.
+    "Prüfe in kubernetes, welche laufen": "kubernetes",
+    "Regarde dans kubernetes quels pods plantent": "kubernetes",
+    "Mira en kubernetes qué pods se caen": "kubernetes",
+    # What the server says.
+    "let's see what tavily says about rates": "tavily",
+    "what does tavily say about rates?": "tavily",
+    "give tavily a spin": "tavily",
+    "how many are open, according to github?": "github",
+    "Was sagt tavily zu den Zinsen?": "tavily",
+    "Que dit tavily des taux ?": "tavily",
+    "¿Qué dice tavily sobre los tipos?": "tavily",
+    "看看 tavily 怎么说": "tavily",
+    "tavily 对利率怎么看": "tavily",
+    "金利について tavily は何と言ってる？": "tavily",
+    # Where the verb stands in Chinese and Japanese.
+    "tavily 搜一下利率": "tavily",
+    "去 github 上提个 issue": "github",
+    "把这三段存进 github": "github",
+    "把 github 上的标签改成蓝色": "github",
+    "看一眼 kubernetes 有没有告警": "kubernetes",
+    "kubernetes のログを見てもらえる？": "kubernetes",
+    "kubernetes から一覧を出して": "kubernetes",
+    # The server itself is spoken to.
+    "github: list my repositories": "github",
+    "tavily example.com/docs and give me the text": "tavily",
 }
 NOT_TO_A_SERVER: Final = (
     "Such mir ein Buch über Kubernetes",
@@ -150,6 +193,25 @@ NOT_TO_A_SERVER: Final = (
     "Llámame cuando termines",
     "打电话给我",
     "끝나면 전화해 줘",
+    "Chez nous tout le monde utilise github",
+    "老板说以后都用 github",
+    "本来想用 github，可是涨价了",
+    "Kannst du mir ein Buch über kubernetes empfehlen?",
+    "Schreib über kubernetes",
+    "write a post on kubernetes",
+    "kubernetes のインストール方法を教えて",
+    "write 'let github do it' on the board",
+    "according to github, all is well",
+    "what does github cost?",
+    "查一下 kubernetes 怎么用",
+    "let github be",
+    "Lass github sein",
+    "Mon chef a dit : « utilise github désormais »",
+)
+RUN_BELOW: Final = (
+    "What does {} give? Run it.",
+    "Was liefert {}? Bitte ausführen.",
+    "这里该上 {}，跑一下没关的",
 )
 
 
@@ -165,6 +227,13 @@ def test_a_request_in_any_language_is_a_call(frame: str, name: str) -> None:
 def test_a_refusal_a_question_and_a_report_are_none(frame: str, name: str) -> None:
     match = INTENTS.match(frame.format(name), TOOLS)
     assert (match.intent, match.tools) == ("none", ())
+
+
+@pytest.mark.parametrize("frame", RUN_BELOW)
+def test_a_tool_is_run_if_the_next_clause_says_so(frame: str) -> None:
+    match = INTENTS.match(frame.format("kubectl_scale"), TOOLS)
+    assert [one.own_name for one in match.tools] == ["kubectl_scale"]
+    assert INTENTS.match(f"Don't use kubectl_scale. {frame.format('nothing')}", TOOLS).intent == "none"
 
 
 @pytest.mark.parametrize(("message", "server"), TO_A_SERVER.items())

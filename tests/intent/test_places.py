@@ -142,3 +142,44 @@ def test_a_server_named_as_place_or_means_is_asked_for(message: str) -> None:
 @pytest.mark.parametrize("message", NONE)
 def test_an_idiom_a_question_or_a_report_is_no_call(message: str) -> None:
     assert INTENTS.match(message, TOOLS, 5).intent == "none"
+
+
+PARTS: Final = {
+    "brave-search": ("brave_web_search", "brave_news_search"),
+    "aws-labs-cloudwatch": ("get_alarms", "list_metrics"),
+    "aws-labs-network": ("list_vpcs",),
+    "atlassian": ("jira_search", "jira_get_issue", "jira_add_comment", "confluence_search"),
+    "firecrawl": ("firecrawl_find_tools",),
+}
+IN_PART: Final = tuple(tool(server, server, name) for server, names in PARTS.items() for name in names)
+PART_INTENTS: Final = IntentMatcher([ServerWords(server, server) for server in PARTS])
+
+
+@pytest.mark.parametrize(
+    ("message", "server"),
+    [
+        ("search with brave for cats", "brave-search"),
+        ("ask brave for the latest news", "brave-search"),
+        ("用 brave 搜一下猫", "brave-search"),
+        ("check cloudwatch for alarms", "aws-labs-cloudwatch"),
+        ("search jira for open bugs", "atlassian"),
+    ],
+)
+def test_a_part_of_a_name_stands_for_the_only_server_that_has_it(message: str, server: str) -> None:
+    assert PART_INTENTS.match(message, IN_PART).server == server
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "use brave words",
+        "it takes a brave heart to search",
+        # Two servers have it; it is a word of every day; too few tools begin with it.
+        "search with aws for cats",
+        "search with network for cats",
+        "search with confluence for cats",
+        "can you find me a good recipe?",
+    ],
+)
+def test_a_part_that_says_little_stands_for_no_server(message: str) -> None:
+    assert PART_INTENTS.match(message, IN_PART).intent == "none"

@@ -13,6 +13,7 @@ from aggregator.intent.match.explicit import NamedCall
 from aggregator.intent.match.languages import LanguageRow, is_order
 from aggregator.intent.match.names import NameHit, ToolNames
 from aggregator.intent.match.phrasing import is_mention, is_request
+from aggregator.intent.match.places import names_a_work
 from aggregator.intent.match.slots import end_of, has_possessive, name_at
 from aggregator.intent.match.text import MessageText
 
@@ -20,6 +21,8 @@ _CLAUSES_READ: Final = 60
 # Words that are examined as the beginning of a tool's name; of a clause, as a server's.
 _WORDS_READ: Final = 300
 _PLACES_READ: Final = 24
+# In Japanese these make a name a part of a sentence, and its end says what for.
+_PARTICLE: Final = re.compile(" ?(?:を|で|に|は|が|の|と|も|って|から|へ)")
 # In github, fork the repository.
 _NEXT_CLAUSE: Final = re.compile(r", ?(?:(?:please|bitte) )?([^\W\d_]{2,20})(?!\w)")
 
@@ -33,7 +36,9 @@ def find_asked_names(message: MessageText, names: ToolNames, row: LanguageRow) -
             continue
         past = named.last
         start, end = message.words[at].start, end_of(message, named)
-        if not has_possessive(message, named) and _asks_for(row, message.before(start), message.after(end)):
+        if has_possessive(message, named):
+            continue
+        if _asks_for(row, message.before(start), message.after(end)) or _runs_it(message, row, start, end):
             yield NamedCall(start, end, named, None)
 
 
@@ -47,19 +52,26 @@ def find_orders_to_servers(message: MessageText, names: ToolNames, row: Language
             named = _rare_server(message, names, at)
             if named is None:
                 continue
-            before, after = message.before(message.words[at].start), message.after(end_of(message, named))
-            asked = _orders(row, before, after) or _then_orders(message, names, row, named)
-            if asked and not _tells_or_refuses(row, before, after):
-                yield NamedCall(clause, end_of(message, named), named, "server")
+            start, end = message.words[at].start, end_of(message, named)
+            asked = _orders(message, row, named) or _then_orders(message, names, row, named)
+            told = _tells_or_refuses(row, message.before(start), message.after(end))
+            if (asked and not told) or _asks_what_it_says(message, row, start, end):
+                first = next(iter(message.words_between(clause, end)))
+                yield NamedCall(message.words[first].start, end, named, "server")
             break
 
 
-def is_told(row: LanguageRow, before: str, after: str) -> bool:
-    """Tell whether the clause around a call refuses it, asks about it or tells of it.
+def is_told(message: MessageText, row: LanguageRow, start: int, end: int) -> bool:
+    """Tell whether the clause around a name, from `start` to `end`, refuses a call, asks about it or tells of it.
 
     False for English and Chinese, which `phrasing` reads.
     """
-    return row.code not in ("en", "zh") and _tells_or_refuses(row, before, after)
+    if row.code in ("en", "zh") or _asks_what_it_says(message, row, start, end) or _runs_it(message, row, start, end):
+        return False
+    after = message.after(end)
+    if row.code == "ja" and _PARTICLE.match(after) and not row.asking_behind.search(after):
+        return True
+    return _tells_or_refuses(row, message.before(start), after)
 
 
 def _asks_for(row: LanguageRow, before: str, after: str) -> bool:
@@ -79,16 +91,41 @@ def _asks_for(row: LanguageRow, before: str, after: str) -> bool:
     return order is not None and is_order(order["order"])
 
 
-def _orders(row: LanguageRow, before: str, after: str) -> bool:
+def _runs_it(message: MessageText, row: LanguageRow, start: int, end: int) -> bool:
+    """Tell whether the clause after that of a tool orders to run it: `what does list_issues give? Run it.`"""
+    ended = end + len(message.after(end))
+    following = next((clause for clause in message.clauses if clause > ended), None)
+    if following is None or row.refusing.search(message.before(start)):
+        return False
+    return row.runs.match(message.plain, following) is not None
+
+
+def _orders(message: MessageText, row: LanguageRow, named: NameHit) -> bool:
     """Tell whether the clause is an order or a request with the server as its means or place, or its first object."""
+    before, after = message.before(message.words[named.first].start), message.after(end_of(message, named))
     if row.means_behind.match(after) and row.asking_behind.search(after):
         return True
-    if not _goes_on(row, after):
+    if not _goes_on(message, row, named):
         return False
     used, ordered = row.using.match(before), row.order.match(before)
     if used is not None and used["directly"] is not None:
         return True
-    return ordered is not None and row.by_place.search(before, ordered.end()) is not None
+    if ordered is None:
+        ordered = row.commanding.match(before)
+        ordered = ordered if ordered is not None and is_order(ordered["order"]) else None
+    if ordered is None or (names_a_work(before) and not row.by_means.search(before)):
+        return False
+    return row.by_place.search(before, ordered.end()) is not None or row.fetching.match(before) is not None
+
+
+def _asks_what_it_says(message: MessageText, row: LanguageRow, start: int, end: int) -> bool:
+    """Tell whether the clause wants what a server says: `see what tavily says about x`, `how far, according to x?`."""
+    before, after = message.before(start), message.after(end)
+    if row.refusing.search(before):
+        return False
+    if any(pattern.search(before) and behind.match(after) for pattern, behind in row.says):
+        return True
+    return row.by_source.search(before) is not None and message.plain.startswith("?", end + len(after))
 
 
 def _then_orders(message: MessageText, names: ToolNames, row: LanguageRow, named: NameHit) -> bool:
@@ -101,12 +138,12 @@ def _then_orders(message: MessageText, names: ToolNames, row: LanguageRow, named
 
 
 def _tells_or_refuses(row: LanguageRow, before: str, after: str) -> bool:
-    return bool(
-        row.refusing.search(before)
-        or row.refusing_behind.search(after)
-        or row.telling.search(row.asking.sub("", before))
-        or row.telling_behind.match(after)
-    )
+    if row.refusing.search(before) or row.refusing_behind.search(after):
+        return True
+    if row.telling.search(row.asking.sub("", before)):
+        return True
+    wonders = row.order.match(before) is not None and row.wondering.match(after) is not None
+    return row.telling_behind.match(after) is not None and not wonders
 
 
 def _rare_server(message: MessageText, names: ToolNames, at: int) -> NameHit | None:
@@ -116,9 +153,16 @@ def _rare_server(message: MessageText, names: ToolNames, at: int) -> NameHit | N
     return named
 
 
-def _goes_on(row: LanguageRow, after: str) -> bool:
-    """Tell whether the sentence ends or goes on with a small word after a server's name; a noun would make another
-    thing of it: `github account`.
+def _goes_on(message: MessageText, row: LanguageRow, named: NameHit) -> bool:
+    """Tell whether the sentence ends or goes on after a server's name, and no noun makes another thing of the name.
+
+    In English that is any word but a small one, `github account`; in German a word with a capital, `Github Konto`. In
+    other languages such a noun stands before the name.
     """
-    words = after.split(maxsplit=1)
-    return not words or not words[0][0].isalpha() or words[0].rstrip(",.:!?") in row.words
+    end = end_of(message, named)
+    words = message.after(end).split(maxsplit=1)
+    if not words or not words[0][0].isalpha() or words[0].rstrip(",.:!?") in row.words:
+        return True
+    if row.code == "de":
+        return not message.text[end:].lstrip()[:1].isupper()
+    return row.code not in ("en", "zh")

@@ -38,7 +38,7 @@ _VERB: Final = re.compile(
     rf"|(?P<weak>(?<!名字)(?<!名)(?<![出存正错藏])(?:{any_of('weak')}))"
 )
 # Weak verbs that may stand before a name that is no identifier, and before a description instead of a name.
-_NAMED_BY: Final = frozenset({"ask", "让", "叫", "通过", "打开"})
+_NAMED_BY: Final = frozenset({"ask", "让", "叫", "问问", "问一下", "通过", "打开"})
 _DESCRIBED_BY: Final = frozenset({"with", "through", "ask", "通过", "让", "拿"})
 _THE: Final = re.compile(r"(?<![a-z])(?:the|your|our|my|this)(?![a-z])")
 # `call it a day` gives a name.

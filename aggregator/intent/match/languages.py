@@ -23,26 +23,35 @@ class LanguageRow:
 
     Before a name stand:
       `asks`: the forms of a request; `form_opens` at the end
+      `objects`: what follows a verb that is an order at once, so that any word before it is a verb
       `orders`: orders for what a server does; `uses`: orders to use it or ask it
       `means`, `places`: by means of (a tool or a server), in (a server)
+      `sources`: according to (a server), in a question; `fetches`: orders to fetch something of (a server)
       `of`: what makes the name a part of something else: `a test for read_file`
       `refuses`, `tells`: refusals; questions and reports
       `joins`: before an order; `fillers`: between any of these and the name
       `small`: other words that are no orders
     After a name stand:
       `form_asks` at the end, `form_means` at the beginning, `form_refuses` anywhere
-    `form_tells` stands in both places, after a name at the beginning, as `tells` may.
+    `form_tells` stands in both places, after a name at the beginning, as `tells` may. `wonders`: those of `tells` that
+    an order may go on with (`Prüfe in x, ob`). `form_says` has pairs of what stands before the name of a server and
+    after it if a message wants to know what the server says. `form_runs` begins a clause after that of a name, and
+    orders to run it.
     """
 
     code: str
     asks: str = ""
+    objects: str = ""
     orders: str = ""
     uses: str = ""
     means: str = ""
     places: str = ""
+    sources: str = ""
     of: str = ""
     refuses: str = ""
     tells: str = ""
+    wonders: str = ""
+    fetches: str = ""
     joins: str = ""
     fillers: str = ""
     small: str = ""
@@ -51,6 +60,8 @@ class LanguageRow:
     form_means: str = _NEVER
     form_refuses: str = _NEVER
     form_tells: str = _NEVER
+    form_runs: str = _NEVER
+    form_says: tuple[tuple[str, str], ...] = ()
 
     @cached_property
     def no_orders(self) -> frozenset[str]:
@@ -85,6 +96,28 @@ class LanguageRow:
         return re.compile(rf"\W{{0,3}}{_any_of(self.means, self.places)}{self._filled}$")
 
     @cached_property
+    def by_source(self) -> re.Pattern[str]:
+        """The end of a text that names a source."""
+        return re.compile(rf"{_any_of(self.sources)}{self._filled}$")
+
+    @cached_property
+    def says(self) -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
+        """The end of a text that asks what the server after it says, and the rest of the question; several pairs."""
+        return tuple((re.compile(f"(?:{before})$"), re.compile(f"(?:{after})")) for before, after in self.form_says)
+
+    @cached_property
+    def wondering(self) -> re.Pattern[str]:
+        """A text that goes on with an indirect question."""
+        return re.compile(rf"\W{{0,3}}{_any_of(self.wonders)}")
+
+    @cached_property
+    def fetching(self) -> re.Pattern[str]:
+        """A clause up to a server that orders to fetch something of it."""
+        return re.compile(
+            rf"{self._joined}{_any_of(self.fetches)}(?:[^,.]* )?(?:de|del|du|d['’]) ?$" if self.fetches else _NEVER
+        )
+
+    @cached_property
     def means_behind(self) -> re.Pattern[str]:
         """Matches a particle that makes the server before it the means, such as a postposition."""
         return re.compile(rf" ?(?:{self.form_means})")
@@ -110,6 +143,20 @@ class LanguageRow:
         return re.compile(rf"{self._joined}{_any_of(self.orders, self.uses, self.asks)}")
 
     @cached_property
+    def commanding(self) -> re.Pattern[str]:
+        """The beginning of a clause with any verb, the group `order`, and its object: `Crawle die Seiten`."""
+        return re.compile(
+            rf"{self._joined}(?P<order>[^\W\d_]{{2,20}})(?: {_any_of(self.joins)})? {_any_of(self.objects)}"
+            if self.objects
+            else _NEVER
+        )
+
+    @cached_property
+    def runs(self) -> re.Pattern[str]:
+        """The beginning of a clause that orders to run what was named before."""
+        return re.compile(rf"{self._joined}(?:{self.form_runs})")
+
+    @cached_property
     def using(self) -> re.Pattern[str]:
         """The beginning of a clause that orders the use of something."""
         return re.compile(rf"{self._joined}{_any_of(self.uses)}(?P<directly>{self._filled}$)?")
@@ -127,7 +174,8 @@ class LanguageRow:
     @cached_property
     def telling(self) -> re.Pattern[str]:
         """A question or a report before a name."""
-        return re.compile(rf"{_any_of(self.tells)}|{self.form_tells}")
+        # Without a list of words, the verb stands after the name, and with it all that tells.
+        return re.compile(rf"{_any_of(self.tells)}|{self.form_tells}" if self.tells else _NEVER)
 
     @cached_property
     def telling_behind(self) -> re.Pattern[str]:
@@ -153,30 +201,62 @@ def _any_of(*lists: str) -> str:
 _EN: Final = LanguageRow(
     "en",
     asks="can_you could_you would_you will_you can_we could_we please let's let_us go_ahead_and i'd_like i_would_like "
-    "i_want_you_to i_need you_should give_me get_me show_me do_a",
+    "i_want_you_to i_need we_need_a we_need_an you_should you_need you'll_need give_me get_me show_me do_a",
+    objects="the a an my our your this that these those all it",
+    uses="use hit fire_up open",
+    form_runs=r"(?:(?:run|call|use|try|execute|invoke) (?:it|that)|do it|give it a (?:try|go|spin|shot))(?!\w)",
     places="in on with using via through from",
+    sources="according_to as_per",
     of="of for in about from at by into on with",
     refuses="no not never don't without stop avoid cannot can't won't shouldn't instead_of rather_than",
     tells="how why what when who which where whether if is are was were do_you does did has had explain describe tell "
-    "discuss document compare difference mean said says told ran got went saw wrote wish knows",
-    joins="please ok okay hi hey hello now then and just so next first finally also",
+    "discuss document compare difference mean said says told ran got went saw wrote built made sent thought wish knows",
+    joins="please time_to ok okay hi hey hello now then and just so next first finally also",
     fillers="the a an my this that me it tool do one more",
     small="i we you they he she some any all every each both to or than like as our your their his her its these those "
     "there here tools function server have be been am us no yes thanks hello can could would should may must will "
     "shall might up error bug problem issue docs only same new old maybe perhaps called named",
     # Past forms, but need, feed, embed and seed.
     form_tells=r"(?<!\w)(?!need|feed|embed|seed)[a-z]{2,18}ed(?!\w)",
+    form_says=(
+        (r"^\W*(?:(?:please|now|then|and) )?let ", r" (?!be|go|know|down|alone)[a-z]+(?!\w)"),
+        (
+            r"(?<!\w)tell me (?:what|who|how many|which)(?:['’]s)? (?!is an? |are |does )[^,.]*(?:in|on|at) (?:the )?",
+            "(?:$| )",
+        ),
+        (r"(?<!\w)give ", r" an? (?:quick |little )?(?:try|go|spin|shot|whirl)(?!\w)"),
+        (
+            r"(?<!\w)(?:what(?: else)?|whatever|anything)(?: do(?:es)?)?(?: [\w-]+ and)? ",
+            r"(?: and [\w-]+)? (?:says?|thinks?|finds?|knows?|returns?|has|have|got|suggests?"
+            r"|(?:comes?|turns?) up(?: with)?)"
+            r"(?: to say)?(?: anything)? (?:about|on|for|of|regarding|when|if)(?!\w)",
+        ),
+    ),
 )
 _DE: Final = LanguageRow(
     "de",
     asks="kannst_du könntest_du würdest_du magst_du willst_du können_sie könnten_sie würden_sie können_wir könnten_wir "
-    "wäre_es_möglich bitte lass_uns lasst_uns dass_du ich_möchte ich_brauche wir_brauchen ich_hätte_gern "
+    "wäre_es_möglich bitte lass_uns lasst_uns dass_du ich_möchte ich_brauche brauchst_du wir_brauchen ich_hätte_gern "
     "ich_hätte_gerne am_besten gib_mir",
-    orders="suche such finde erstelle lege hole hol zeige zeig lies schreibe schreib prüfe öffne schicke schick sende "
-    "lade lösche",
-    uses="nutze nutz benutze verwende nimm frage frag",
+    objects="die den das dem ein eine einen mir uns mein meine meinen unser unsere unseren alle diese diesen dieses "
+    "ihn es",
+    form_runs=r"(?:lass (?:es|das|ihn)|führ(?:e)? (?:es|das) aus|ruf(?:e)? (?:es|das) auf|starte? (?:es|das)"
+    r"|(?:bitte )?(?:ausführen|aufrufen))(?!\w)",
+    orders="suche such finde erstelle erstell lege leg hole hol zeige zeig lies schreibe schreib prüfe prüf öffne "
+    "schicke schick sende lade lad lösche lösch schaue schau sieh guck guckt gucke starte start stoße stoß führe führ "
+    "mache mach speichere speicher sichere merke merk füge füg setze setz trage trag ändere änder berechne rechne "
+    "zähle "
+    "zähl vergleiche kopiere kopier verschiebe verschieb klicke klick tippe tipp fülle füll gehe geh melde meld logge "
+    "wirf werfe hänge häng stelle stell rufe ruf übersetze übersetz veröffentliche kommentiere schließe schließ "
+    "plane buche ermittle ermittel recherchiere recherchier ziehe zieh besorge besorg bring bringe gib sag "
+    "liste zeichne erzeuge erzeug generiere generier wandle konvertiere exportiere exportier importiere importier "
+    "teste teste_mal skaliere rolle roll räume räum frage frag schlage schlag durchsuche durchsuch kontrolliere "
+    "aktualisiere leere entferne entfern verknüpfe teile teil installiere baue bau",
+    wonders="ob was wie wer wo wann welche welcher welches welchen wieviel wie_viele",
+    uses="öffne nutze nutz benutze benutz verwende verwend nimm frage frag rufe ruf führe führ",
     means="mit mittels per via durch",
-    places="in auf bei aus",
+    places="in auf bei aus über",
+    sources="laut gemäß nach_angaben_von",
     of="von vom für zu zum zur in im aus bei über",
     refuses="nicht kein keine keinen keinesfalls nie niemals ohne statt anstatt",
     tells="was wie warum wieso weshalb wann wer wo wofür wozu woher welche welcher welches welchen ob ist sind war "
@@ -189,6 +269,13 @@ _DE: Final = LanguageRow(
     small="ich du er sie es wir ihr man mein meine dein deine unser unsere sein seine ihre vor nach am an als wenn "
     "weil dass aber oder und nur so sehr schon hier dort frage liebe danke ja nein",
     form_refuses=r"(?<!\w)(?:nicht|keinesfalls|nie|niemals)(?!\w)",
+    form_says=(
+        (r"^\W*(?:(?:bitte|dann|und) )?lass(?:t)? ", r" (?!mich|uns|es|das |in |sein)[^,.]*en$"),
+        (
+            r"(?<!\w)was (?:(?:sagt|meint|weiß|findet|schreibt)(?: denn)? )?",
+            r"(?: (?:so|denn))?(?: (?:sagt|meint|weiß|findet|schreibt))? (?:zu|zum|zur|dazu|über)(?!\w)",
+        ),
+    ),
 )
 _FR: Final = LanguageRow(
     "fr",
@@ -196,42 +283,105 @@ _FR: Final = LanguageRow(
     "vous_pouvez tu_pourrais vous_pourriez est-ce_que_tu_peux est-ce_que_tu_pourrais est-ce_que_vous_pouvez "
     "est-ce_que_vous_pourriez serait-il_possible s'il_te_plaît s'il_vous_plaît s'il_te_plait s'il_vous_plait stp "
     "svp veuillez merci_de merci_d fais fais-moi donne-moi donnez-moi faites faisons on_va je_veux je_voudrais "
-    "j'aimerais que_tu que_vous j'ai_besoin il_faut il_me_faut il_me_faudrait sers-toi servez-vous",
-    orders="cherche cherchez trouve trouvez lis lisez crée créez montre montrez ouvre ouvrez écris envoie envoyez "
-    "supprime ajoute liste",
-    uses="utilise utilisez demande demandez",
+    "j'aimerais que_tu que_vous j'ai_besoin il_faut il_me_faut il_nous_faut il_te_faut il_vous_faut il_me_faudrait "
+    "sers-toi servez-vous",
+    objects="le la les l un une mon ma mes notre nos ce cet cette ces tous toutes",
+    form_runs=r"(?:lance|exécute|utilise|appelle|essaie)[sz]?-(?:le|la)(?!\w)",
+    orders="cherche cherchez trouve trouvez trouve-moi lis lisez crée créez montre montrez montre-moi ouvre ouvrez "
+    "écris "
+    "écrivez envoie envoyez supprime supprimez ajoute ajoutez liste listez regarde regardez vérifie vérifiez va_voir "
+    "va_chercher allez_voir allez_chercher va allez fais faites jette jetez lance lancez démarre démarrez redémarre "
+    "redémarrez relance relancez génère générez mets mettez range rangez enregistre enregistrez sauvegarde note notez "
+    "récupère récupérez prends prenez télécharge téléchargez calcule calculez compte comptez compare comparez copie "
+    "copiez déplace déplacez clique cliquez remplis remplissez connecte-toi connectez-vous entre entrez traduis "
+    "traduisez "
+    "publie publiez commente commentez ferme fermez planifie réserve réservez extrais extrayez tire sors sortez "
+    "affiche "
+    "affichez dis-moi dites-moi donne donnez exporte exportez importe importez convertis convertissez teste testez "
+    "consulte consultez interroge interrogez fouille fouillez passe passez modifie modifiez renomme stocke stockez "
+    "dépose "
+    "déposez dessine exécute exécutez essaie essaye déploie déployez",
+    wonders="si combien quel quelle quels quelles qui où ce_que ce_qui comment quand pourquoi",
+    fetches="récupère récupérez tire extrais extrayez sors télécharge rapatrie",
+    uses="ouvre prends prenez utilise utilisez demande demandez interroge interrogez consulte consultez appelle "
+    "appelez essaie essayez essaye "
+    "lance lancez exécute exécutez",
     means="avec via par à_l'aide_de au_moyen_de grâce_à en_utilisant",
-    places="dans",
+    places="dans sur",
+    sources="d'après selon",
     of="pour dans sur de_la du des",
     refuses="ne pas jamais sans évite évitez aucun plutôt_que au_lieu arrête",
-    tells="que quoi qui qu'est-ce pourquoi comment combien quand quel quelle quels quelles si où est sont était "
+    tells="tout_le_monde chez_nous que quoi qui qu'est-ce pourquoi comment combien quand quel quelle quels quelles "
+    "si où est sont était "
     "étaient fut a ont as-tu avez-vous tu_as vous_avez nous_avons hier dit explique expliquez compare fait "
     "fonctionne marche sert problème problèmes erreur erreurs souci",
     joins="et puis alors maintenant ensuite enfin d'abord donc ok bonjour salut s'il_te_plaît s'il_vous_plaît stp svp",
-    fillers="l'outil outil la le les un une de d'un d'une donc moi toi vous à au serveur",
+    fillers="l'outil outil la le les un une de d'un d'une donc moi toi vous à au serveur plutôt encore juste même",
+    form_says=(
+        (
+            r"(?<!\w)dis-moi (?:ce qui|ce que|qui|combien|quels?|quelles?) (?!est |sont )[^,.]*(?:sur|dans|chez) ",
+            "(?:$| )",
+        ),
+        (
+            r"(?<!\w)(?:ce que (?:(?:dit|trouve|sait|pense) )?|qu['’]en (?:dit|pense) |que (?:dit|trouve|sait|pense) )",
+            r"(?: (?:dit|trouve|sait|pense|propose))? (?:sur|de|des|du|au sujet|à propos|pour)(?!\w)",
+        ),
+    ),
     small="je tu il elle on nous ils elles mon ma mes ton ta tes son ses notre votre leur ce cet cette ces en sous "
     "chez comme mais ou et aussi très bien mal déjà ici là non oui c'est question merci doc",
     form_refuses=r"(?<!\w)(?:pas|jamais)(?!\w)",
     # J'ai lancé; il utilise.
     form_tells=r"(?<!\w)j['’](?!aimerais|ai besoin)\w"
+    # Peut-il, fonctionne-t-elle.
+    r"|(?<!\w)\w{2,20}-(?:t-)?(?:il|ils|elle|elles)(?!\w)"
     r"|(?<!\w)(?:je|il|elle|on|nous|ils|elles) (?!veux|voudrais|faut|va |me |te |vous )\w{1,20}(?= (?:l['’]outil )?$)",
 )
 _ES: Final = LanguageRow(
     "es",
-    asks="puedes podrías puede podría podés podemos quieres por_favor porfa quiero queremos necesito necesitamos "
+    asks="puedes podrías puede podría podés podemos quieres necesitas por_favor porfa quiero queremos necesito "
+    "necesitamos "
     "me_gustaría me_haces me_das dame te_pido_que sería_posible vamos_a haz hazme haga hagamos hay_que",
-    orders="busca busque encuentra lee crea cree muestra muéstrame abre escribe envía manda borra añade lista",
-    uses="usa use utiliza utilice pide",
+    objects="el la los las un una unos unas mi mis nuestro nuestra este esta estos estas todos todas",
+    form_runs=r"(?:lánza|ejecúta|úsa|pruéba|córre|láncen|llám)(?:lo|la|alo|ala)(?!\w)",
+    orders="busca busque búscame encuentra encuéntrame lee léeme crea cree créame muestra muéstrame abre ábreme "
+    "escribe "
+    "escríbeme envía envíame manda mándame borra añade añádeme lista mira comprueba revisa verifica consulta entra "
+    "saca "
+    "sácame saca tira trae tráeme toma descarga descárgame sube calcula cuenta compara copia mueve haz pulsa rellena "
+    "inicia arranca lanza ejecuta corre reinicia relanza para pon ponme ponle guarda guárdalo guárdame apunta anota "
+    "registra genera genérame traduce tradúceme publica comenta cierra planifica reserva extrae dime dame exporta "
+    "importa "
+    "convierte prueba cambia renombra elimina quita actualiza despliega escala dibuja averigua investiga echa échale "
+    "échame navega ve vete anda mete inserta carga",
+    wonders="qué cuál cuáles cuánto cuánta cuántos cuántas quién quiénes dónde si cuándo cómo lo_que",
+    fetches="saca sácame tira trae tráeme extrae descarga descárgame recupera",
+    uses="abre usa use utiliza utilice pide pregúntale pregunta_a pregúntale_a échale_un_vistazo_a échale_un_ojo_a "
+    "dale_a "
+    "prueba prueba_con ejecuta lanza llama_a consulta",
     means="con mediante usando vía via por_medio_de a_través_de",
-    places="en desde",
+    places="en desde por",
+    sources="según",
     of="de del para en sobre por",
     refuses="no nunca jamás sin evita evite tampoco ningún en_vez_de en_lugar_de",
     tells="qué cuál cuáles cómo por_qué cuándo quién dónde para_qué si es son era fue fueron está estaba he ha has han "
     "hemos había ayer dijo explica explícame compara sirve funciona hace problema problemas error errores",
     joins="y luego después entonces ahora pues primero ok hola por_favor porfa",
-    fillers="la el los las un una unos unas a al herramienta me nos servidor ya",
+    fillers="la el los las un una unos unas a al herramienta me nos servidor ya mejor",
     small="yo tú él ella nosotros ellos ellas mi mis tu tus su sus nuestro este esta estos estas ese esa que entre "
     "como pero o e también muy aquí allí sí pregunta gracias lo se",
+    # ¿Me lanzas list_branches?
+    form_opens=r"^\W*(?:me|nos) [a-z]{2,18}[ae]s $",
+    form_says=(
+        (
+            r"(?<!\w)(?:dime|cuéntame) (?:qué|quién|quiénes|cuánt[oa]s?|cuáles) "
+            r"(?!es |son |significa)[^,.]*(?:en|desde) ",
+            "(?:$| )",
+        ),
+        (
+            r"(?<!\w)(?:qué|lo que) (?:(?:dice|encuentra|sabe|opina|cuenta) )?",
+            r"(?: (?:dice|encuentra|sabe|opina|cuenta))? (?:sobre|de|del|acerca)(?!\w)",
+        ),
+    ),
     # Past forms: ejecuté, funcionó, usaron.
     form_tells=r"(?<!\w)(?!qué|sé|podré)\w{3,20}(?:é|ó|aste|iste|aron|ieron|aba|aban)(?!\w)",
 )
@@ -239,10 +389,16 @@ _ES: Final = LanguageRow(
 _JA: Final = LanguageRow(
     "ja",
     form_asks="て|で|(?:て|で)?(?:ください|下さい|ほしい|くれる?|もらえ(?:る|ます|ません)か?|いただけ(?:ます|ません)か"
-    "|くれ(?:ます|ません)か)|お願い(?:します)?|頼む|頼みます|しよう|しましょう",
-    form_means="で|を(?:使って|用いて|使用して)|に",
+    "|くれ(?:ます|ません)か|(?:くれ|もらえ)ない(?:かな)?)|お願い(?:します)?|頼む|頼みます|しよう|しましょう"
+    "|(?:検索|確認|実行|移動|作成|取得|追加|更新|削除|表示|保存|登録|抽出|調査|翻訳|生成|送信|投稿|一覧)",
+    form_means="で|を(?:使って|用いて|使用して)|に|から|へ|を|上で|経由で|の[^、。]{1,20}[をにへ]",
     form_refuses="ないで|ないよう|なくて|禁止|やめて|止めて|使わない|呼ばない|ずに",
-    form_tells="(?:って|とは|は)(?:何|なに|なん|どう|いつ|なぜ|誰)|とは|について|の(?:使い方|説明|意味|違い)"
+    form_says=(
+        ("", " ?(?:は|って|なら)?(?:何[とて]|なん[とて]|どう)(?:言|い)(?:って|う)"),
+        ("", " ?(?:で|だと|によると)[^、。]{0,40}ど[のれ]くらい"),
+    ),
+    form_tells="[^、。]{0,24}(?:の[^、。]{1,8}を(?:説明|解説)|の違い|使い方|方法|やり方|手順|料金|理由|という名前|引数|パラメータ)|[^、。]{0,24}(?:コード|スクリプト|プログラム|関数|メール|記事|俳句|詩|ドキュメント|説明書)"
+    "を?(?:書|作|読)|(?:って|とは|は)(?:何|なに|なん|どう|いつ|なぜ|誰)|とは|について|の(?:使い方|説明|意味|違い)"
     "|[^、。]{0,12}(?:した|った|ました|でした)(?:$|が|けど|ら|の)|[^、。]{0,20}(?<!願いし)(?<!頼み)(?:ですか?|ます)$",
 )
 # Korean syllables that end in a past: 했, 썼; all with ㅆ but 있 (be) and 겠 (shall).
@@ -258,7 +414,11 @@ _KO: Final = LanguageRow(
 )
 # The rest of Chinese is in `phrasing` and `explicit`.
 _ZH: Final = LanguageRow(
-    "zh", form_opens=r"(?:(?:[帮给]我们?|帮忙|请你?|麻烦你?|劳驾|能不能|能否|可否|我想?要)来?|来)一?[个次下]? ?$"
+    "zh",
+    form_runs="(?:跑|试|用|调用|执行|调)(?:一下|一遍|起来)",
+    form_asks="一下[^,。]{0,20}",
+    form_opens=r"(?:(?:[帮给]我们?|帮忙|请你?|麻烦你?|劳驾|能不能|能否|可否|我想?要)来?|来)一?[个次下]? ?$"
+    r"|(?:做|跑|搞)一?[个次下] ?$|换(?:成|个)? ?$|(?<![我他她它们])(?:先|再|接着|赶紧|直接) ?$",
 )
 _SPACED: Final = (_EN, _DE, _FR, _ES)
 _NO_ORDERS: Final = frozenset().union(*(row.no_orders for row in _SPACED))

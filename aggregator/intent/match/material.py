@@ -27,6 +27,8 @@ _SENTENCE_WITH: Final = re.compile(
     r"|\s*in (?:a|one|the|your|this|every) (?:sentence|paragraph|poem|story|haiku|song|joke)(?![a-z])"
     r"|\s*as an? (?:noun|verb|word|adjective|excuse)(?![a-z])"
 )
+# My variable create_issue.
+_VARIABLE: Final = re.compile(r"(?:variable[ns]?|变量名?|変数|字段)\W{0,3}$")
 # Translate to French: ...; he said: ...
 _GIVEN: Final = re.compile(
     rf"(?:{any_of('reworking', '改写')}[^:\n]{{0,60}}"
@@ -43,6 +45,8 @@ def is_material(message: MessageText, start: int, end: int) -> bool:
     """Tell whether what stands from `start` to `end` is a part of a text that the message is about."""
     before, after = message.plain[max(0, start - _NEAR) : start], message.after(end)
     if any(pattern.search(before) for pattern in (_GIVEN, _GIVEN_ABOVE)) or _SENTENCE_WITH.match(after):
+        return True
+    if _VARIABLE.search(before):
         return True
     if _IN_CODE_ZH.search(before) or (_WRITING_ZH.search(before) and _OF_WORKS.match(after)):
         return True

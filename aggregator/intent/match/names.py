@@ -4,12 +4,16 @@ Law: a tool outside the list has no name here, and a server has one only through
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
+from math import inf
 from typing import Final, Literal, NamedTuple
 
+from aggregator.catalog.search.terms.language import rarity
+from aggregator.catalog.search.terms.products import products
 from aggregator.catalog.search.terms.stem import stem
 from aggregator.catalog.search.terms.words import split
 from aggregator.domain.records import ToolRecord
@@ -29,6 +33,11 @@ _SAID: Final = 160
 # A server's description that is longer than this is no name.
 _NAME_WORDS: Final = 3
 _NAME_SIGNS: Final = 8
+# Letters of a part of a server's name that may stand for it, how rare it must be if it is English too, and how many
+# tools begin with the product that stands for their server.
+_PART_LETTERS: Final = 4
+_RARE: Final = 10.5
+_TOOLS_OF_A_PRODUCT: Final = 3
 
 _GAPS: Final = frozenset(("", " ", "_", "__", "-", ".", "/", ":"))
 _SIGN: Final = re.compile(rf"[{SIGNS}]")
@@ -118,7 +127,11 @@ class ToolNames:
         start, end = message.words[named.first].start, message.words[named.last - 1].end
         if any(_MARKED.search(part) for part in message.plain[start:end].split()):
             return True
-        return named.last - named.first == 1 and any(_has_several_words(self.tools[at].own_name) for at in named.tools)
+        if named.last - named.first != 1:
+            return False
+        # Not the title: `find` of find_tools is a word.
+        word, owns = message.words[named.first].text, [self.tools[at].own_name for at in named.tools]
+        return any(squashed(own) == word and _has_several_words(own) for own in owns)
 
     def _looks(self, message: MessageText, named: NameHit) -> Looks:
         words = message.words[named.first : named.last]
@@ -164,10 +177,37 @@ def build_names(tools: Iterable[ToolRecord], servers: Mapping[str, ServerWords])
         parts = (server, names.tools[places[0]].prefix, leading_name(known_as.description) if known_as else "")
         for key in {variant for part in parts for variant in _variants(part)}:
             called.setdefault(key, {})[server] = None
+    for key, server in _partial_names(names).items():
+        if key not in called and key not in names.of_tools:
+            called[key] = {server: None}
     names.of_servers = {key: tuple(found) for key, found in called.items()}
     for key in chain(names.of_tools, names.of_servers):
         names.reach[key[0]] = max(names.reach.get(key[0], 0), min(len(key), _LONGEST))
     return names
+
+
+def _partial_names(names: ToolNames) -> dict[str, str]:
+    """Map the words that stand for one server alone to its id: `brave` for brave-search, `jira` if tools begin with it.
+
+    A word of a server's id counts if it is not English; the first word, if it is rare and only ordinary words follow.
+    """
+    claimed: dict[str, set[str]] = {}
+    for server, places in names.servers.items():
+        words = split(server)
+        for at, word in enumerate(words):
+            led = at == 0 and len(words) > 1 and word_set("ordinary").issuperset(words[1:])
+            if (rarity().get(stem(word), inf) >= _RARE) if led else stem(word) not in rarity():
+                claimed.setdefault(word, set()).add(server)
+            elif len(words) > 1:
+                claimed.setdefault(word, set()).update((server, ""))
+        for word, tools in Counter(chain.from_iterable(split(names.tools[at].own_name)[:1] for at in places)).items():
+            if tools >= _TOOLS_OF_A_PRODUCT and (word,) in products().get(word, ()):
+                claimed.setdefault(word, set()).add(server)
+    return {
+        word: servers.pop()
+        for word, servers in claimed.items()
+        if len(servers) == 1 and len(word) >= _PART_LETTERS and word not in word_set("ordinary")
+    }
 
 
 def leading_name(description: str) -> str:

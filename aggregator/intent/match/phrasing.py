@@ -27,7 +27,7 @@ _TOLD_OFF: Final = re.compile(
 _INVITED: Final = re.compile(any_of("invited") + _NOW)
 _BIDDEN: Final = re.compile(any_of("bidden") + _NOW)
 _ASKED_EN: Final = re.compile(any_of("asked"))
-_ASKED_ZH: Final = re.compile(rf"怎么(?!{any_of('怎么之后')})|{any_of('疑问')}|(?<!不)会$|当$")
+_ASKED_ZH: Final = re.compile(rf"怎么(?!{any_of('怎么之后')})|{any_of('疑问')}|(?<!不)会$|当$|(?<![我你])说(?!明)")
 _TELLING_EN: Final = re.compile(
     rf"(?:{any_of('tellers')}(?:['’](?:ve|d|ll|re|m))?|\S {any_of('modals')})(?: {any_of('telling')})*\s*$"
 )
@@ -36,6 +36,7 @@ _WANTED_TO: Final = re.compile(any_of("wanted-to") + " to" + _NOW)
 _LOST_TO: Final = re.compile(
     any_of("lost-to") + r" to(?![a-z])|" + any_of("reported") + r"(?: [a-z]+){0,3} to(?![a-z])"
 )
+_EXPLAINED: Final = re.compile(any_of("explaining"))
 _DOING: Final = re.compile(any_of("doing") + r"(?: (?:still|already|now|just))*\s*$")
 _BY_DOING: Final = re.compile(any_of("by-doing") + r"\s*$")
 _STARTS_TELLING: Final = re.compile(
@@ -63,7 +64,10 @@ _WEIGHED: Final = re.compile(
     r"|(?:能|会|可以(?!吗)|支持|需要|要|有|是|算|安全|稳定|靠谱|免费|适合|必须)[^,。]{0,20}吗)"
 )
 # X 是干什么的, X 和 Y 一样吗: the name at the start is the subject of the sentence.
-_SUBJECT: Final = re.compile(rf"[\s\"'”’`」』》】)]{{0,6}}{any_of('主语之谓')}")
+_SUBJECT: Final = re.compile(
+    rf"[\s\"'”’`」』》】)]{{0,6}}(?:{any_of('主语之谓')}"
+    rf"|[^,。]{{0,12}}{any_of('工具的事')}[^,。]{{0,8}}(?:什么|哪|吗|呢|怎|啥|多少|几)|[^,。]{{0,6}}(?:哪些|什么|几个){any_of('工具的事')})"
+)
 _REALLY: Final = re.compile(r"[\s\"'”’`」』》】)]{{0,6}}(?:工具|服务|接口|插件)?\s*吗")
 _MAY: Final = re.compile(rf"{any_of('可以')}[^,。]{{0,6}}$")
 
@@ -104,6 +108,8 @@ def _is_request_en(before: str, verb: str, after: str) -> bool:
         return not _DOING.search(before) and not _STARTS_TELLING.match(before)
     if verb.endswith("ing"):
         return _BY_DOING.search(before) is not None
+    if verb.endswith(" of") and _EXPLAINED.search(before):
+        return False
     if _LOST_TO.search(before) or _TELLING_EN.search(before):
         return False
     if _TO.search(before):

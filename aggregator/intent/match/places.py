@@ -12,26 +12,63 @@ from aggregator.intent.match.explicit import NamedCall
 from aggregator.intent.match.names import NameHit, ToolNames
 from aggregator.intent.match.phrasing import is_mention
 from aggregator.intent.match.slots import end_of, has_possessive, name_at
-from aggregator.intent.match.text import MessageText
+from aggregator.intent.match.text import ADDRESS, MessageText
 from aggregator.intent.match.words import any_of
 
 _CLAUSES_READ: Final = 60
 _PLACES_READ: Final = 8
+# Words of a clause that are searched for the place where something is put.
+_WORDS_READ: Final = 60
 _BEGINNING: Final = rf"\s*(?:{any_of('greetings')}\s*){{0,4}}"
-_IN_ZH: Final = re.compile(rf"{_BEGINNING}(?:帮我们?|给我|替我)?\s*(?:在|去|到|往)?\s*")
+_IN_ZH: Final = re.compile(
+    rf"{_BEGINNING}(?:能不能|能否|可否|可以)?(?:帮我们?|给我|替我)?\s*(?P<to>在|去|到|往|上|从|拿|把|将)?(?P<look>{any_of('看那里')})?\s*"
+)
+_INSIDE: Final = r"\s*(?:里面|里边|里头|上面|里|中|上|内)"
+_HOW_ZH: Final = r"(?![^,。]{0,20}(?:怎么|如何|多少钱|教程|文档|官网))"
 # 里, and what is to be done there; 新建的页面 and 写了一页 say what is there or was done.
-_DONE_THERE: Final = re.compile(
-    rf"\s*(?:里面|里边|里头|上面|里|中|上|内)\s*(?:帮我们?|给我|替我|再|先|直接|也)?\s*"
-    rf"{any_of('那里做')}(?![了过的着到完])(?![^,。]{{0,20}}(?:吗|呢|么|怎么|如何|多少|什么|多久))"
+_DOING: Final = (
+    rf"\s*(?:帮我们?|给我|替我|再|先|直接|也)?\s*{any_of('那里做')}(?![了过的着到完])"
+    r"(?![^,。]{0,20}(?:吗|呢|么|怎么|如何|多少|什么|多久))"
+)
+_DONE_THERE: Final = re.compile(_INSIDE + _DOING)
+# 去 X 搜一个, 从 X 拉: without 里.
+_DONE: Final = re.compile(rf"(?:{_INSIDE})?{_DOING}")
+# X 搜一下: said to the server itself.
+_TOLD_TO_DO: Final = re.compile(rf"\s*{any_of('那里做')}(?:(?:一下|下|一查|一搜)(?![了过的])|$)")
+# 把 X 上的页面加到四个.
+_OF_IT: Final = re.compile(rf"{_INSIDE}的[^,。]{{2,}}")
+# What must follow the server after a word for the direction.
+_AFTER: Final = {None: _TOLD_TO_DO, "在": _DONE_THERE, "把": _OF_IT, "将": _OF_IT}
+# 看看 X 里哪些, 看一眼 X 有没有.
+_SEEN: Final = re.compile(rf"(?:{_INSIDE}(?!的)|\s*有没有|\s*有[什哪]){_HOW_ZH}[^,。]")
+_SAID: Final = re.compile(rf"(?:{_INSIDE})?\s*(?:(?:对|关于)[^,。]{{1,24}})?是?(?:怎么[说看讲]|有什么说法)$")
+# 把这些存进 X.
+_PUT_INTO: Final = re.compile(
+    rf"{_BEGINNING}(?:帮我们?|给我)?[把将][^,。]{{1,40}}{any_of('放到')}(?:进|到|入|在|去)? ?$"
 )
 _ORDER: Final = re.compile(rf"{_BEGINNING}(?:(?:{any_of('polite')}) (?:please )?)?{any_of('imperatives')}(?![a-z])")
 _SEARCHED: Final = re.compile(
     rf"{_BEGINNING}(?:(?:{any_of('polite')}) )?(?:search|query|check) (?:the |in |on |through )?"
 )
-_BY: Final = re.compile(r"(?<![a-z])(?:with|using|via|through|in|on|into|to|from) (?:the |my |our )?")
-_GOES_ON: Final = re.compile(r"\s*(?:$|[:,]|(?:for|about|called|named|titled|saying|please|now|that says)(?![a-z]))")
-# What a person does for themselves, or asks about.
-_NOT_THERE: Final = re.compile(r"(?<![a-z])(?:how|why|account|profile|login|job|career|course|book)s?(?![a-z])")
+_BY: Final = re.compile(r"(?<![a-z])(?:with|using|via|through|in|on|into|to|from|at) (?:the |my |our )?")
+_GOES_ON: Final = re.compile(
+    r"\s*(?:$|[:,]|(?:for|about|called|named|titled|saying|please|now|that says|and|to|that|if|whether|who|what|which"
+    r"|where|when|how many|these|this|at|by|with|from|before|after|until|since|as|then|again|first|instead|right|today"
+    r"|tomorrow|so|because|will you|would you)(?![a-z]))"
+)
+# firecrawl example.com/docs
+_TARGET: Final = re.compile(
+    rf" (?:{ADDRESS}|[a-z0-9-]{{1,40}}(?:\.[a-z0-9-]{{1,40}}){{0,3}}"
+    r"\.(?:com|org|net|io|dev|ai|app|co|de|fr|es|cn|jp)(?![\w-]))"
+)
+# What a person does for themselves, or asks about; a work about a server, which is not made with it.
+_NOT_THERE: Final = re.compile(
+    r"(?<!\w)(?:how|why|account|profile|login|job|career|course|book|tutorial|article|talk|guide|essay|lesson|speech|joke"
+    r"|poem|buch|artikel|kurs|vortrag|gedicht|witz|doku|anleitung|konto|livre|cours|tuto|tutoriel|formation|exposé|blague"
+    r"|avis|poème|libro|curso|artículo|charla|guía|chiste|cuenta|poema|vid[eé]o|vídeo)(?:s|es|e|en)?(?!\w)"
+    r"|^\W*(?:write|schreib|sag|écris|dis|escribe|di)\S*(?: (?:mir|uns|was|etwas|bitte|mal|something))*"
+    r" (?:on|über|sur|de) |(?<!\w)write(?: [\w-]{1,20}){1,5} on (?:the )?$"
+)
 _SOUGHT: Final = re.compile(r"\s*(?:for|about)(?![a-z])")
 
 
@@ -39,18 +76,58 @@ def find_requests_to_servers(message: MessageText, names: ToolNames) -> Iterator
     """Yield the requests that name a server as the place or the means."""
     for clause in islice(message.clauses, _CLAUSES_READ):
         yield from _in_signs(message, names, clause)
+        yield from _put_into(message, names, clause)
         yield from _in_english(message, names, clause)
+    yield from _spoken_to(message, names)
+
+
+def names_a_work(text: str) -> bool:
+    """Tell whether a text names a work about something, an account or the like, and so no place to work at."""
+    return _NOT_THERE.search(text) is not None
 
 
 def _in_signs(message: MessageText, names: ToolNames, clause: int) -> Iterator[NamedCall]:
     begins = _IN_ZH.match(message.plain, clause)
-    named = _server_at(message, names, begins.end()) if begins else None
+    if begins is None:
+        return
+    named = _server_at(message, names, begins.end())
     if named is None or (named.looks == "plain" and not message.words[named.first].text.isascii()):
         return
     end = end_of(message, named)
-    done = _DONE_THERE.match(message.after(end))
-    if done and not is_mention(message.after(end)):
+    after = message.after(end)
+    wanted = [] if is_mention(after) else [_DONE_THERE]
+    if named.looks != "plain":
+        wanted.append(_SAID)
+        if begins["look"] is not None:
+            wanted.append(_SEEN)
+        elif not is_mention(after):
+            wanted.append(_AFTER.get(begins["to"], _DONE))
+    if any(pattern.match(after) for pattern in wanted):
         yield NamedCall(clause, end, named, "server")
+
+
+def _put_into(message: MessageText, names: ToolNames, clause: int) -> Iterator[NamedCall]:
+    """Yield the servers that something is to be put into: `把这三段存进 notion`."""
+    inside = message.after(clause)
+    if "把" not in inside and "将" not in inside:
+        return
+    for at in islice(message.words_between(clause, clause + len(inside)), _WORDS_READ):
+        word = message.words[at]
+        named = _server_at(message, names, word.start) if word.text.isascii() else None
+        if named is not None and named.looks != "plain" and _PUT_INTO.match(message.before(word.start)):
+            yield NamedCall(clause, end_of(message, named), named, "server")
+
+
+def _spoken_to(message: MessageText, names: ToolNames) -> Iterator[NamedCall]:
+    """Yield the server that a message begins with, if an order or an address follows: `notion: list my pages`."""
+    named = _server_at(message, names, message.words[0].start)
+    if named is None or named.looks == "plain":
+        return
+    end = end_of(message, named)
+    if _TARGET.match(message.plain, end) or (
+        message.plain.startswith(":", end) and _ORDER.match(message.plain, end + 1)
+    ):
+        yield NamedCall(message.words[0].start, end, named, "server")
 
 
 def _in_english(message: MessageText, names: ToolNames, clause: int) -> Iterator[NamedCall]:
@@ -68,7 +145,7 @@ def _in_english(message: MessageText, names: ToolNames, clause: int) -> Iterator
         named = _server_at(message, names, by.end())
         if named is None or named.looks == "plain":
             continue
-        if _NOT_THERE.search(message.plain, order.end(), by.start()):
+        if _NOT_THERE.search(message.plain, clause, by.end()):
             return
         after = message.after(end_of(message, named))
         if _GOES_ON.match(after) and not is_mention(after):

@@ -87,7 +87,7 @@ def _is_asked(given: RuleInput, call: NamedCall | UnknownToolCall) -> bool:
     if message.quoted(call.start) or is_material(message, call.start, call.end):
         return False
     name = message.words[call.named.first].start if isinstance(call, NamedCall) else call.first
-    return not is_told(given.language, message.before(name), message.after(call.end))
+    return not is_told(message, given.language, name, call.end)
 
 
 def _tools_meant(given: RuleInput, call: NamedCall) -> tuple[int, ...]:
