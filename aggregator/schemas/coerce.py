@@ -51,6 +51,8 @@ _SECONDS: Final = (10**8, 10**10)
 _SET: Final = 1_000
 _DIGITS: Final = 15
 _NUMBER: Final = re.compile(r"[+-]?(?:\d+(?:_\d+)*(?:\.\d*)?|\.\d+)", re.ASCII)
+# The place of an id, or of one in a list of them. A server may have ids of digits as texts.
+_IDENTIFIER: Final = re.compile(r"(?:[/_.-](?:id|iid|uid|ID)s?|[a-z](?:Id|ID|Iid|Uid)s?)(?:/\d{1,9})?$")
 # Larger whole numbers are no longer exact as a float.
 _EXACT: Final = 2**53
 
@@ -145,7 +147,7 @@ class _Coercion:
             return value
         kinds = self._kinds(schema, 0)
         if not _takes(kinds, value):
-            meaning, done = self._meant(schema, kinds, value)
+            meaning, done = self._meant(schema, kinds, value, at)
             if meaning is not UNCLEAR:
                 self.changed.append(Correction(at, done))
                 value = meaning
@@ -235,7 +237,7 @@ class _Coercion:
         self.changed.append(Correction(at, "each item once"))
         return list(once.values())
 
-    def _meant(self, schema: Mapping[str, Any], kinds: frozenset[str], value: Any) -> tuple[Any, str]:
+    def _meant(self, schema: Mapping[str, Any], kinds: frozenset[str], value: Any, at: str) -> tuple[Any, str]:
         """Return the one thing that a value of another type can mean, or `UNCLEAR`, and what was done."""
         if isinstance(value, str) and len(value) <= _TEXT_LIMIT:
             self._spend(len(value) // _CHARACTERS)
@@ -249,11 +251,17 @@ class _Coercion:
             return read, f"{type_of(value) if not isinstance(value, str) else 'text'} to {type_of(read)}"
         if "string" in kinds and (moment := _moment(schema, value)):
             return moment, "seconds since 1970 to a time"
+        if "string" in kinds and type(value) is int and _IDENTIFIER.search(at) and not self._has_format(schema):
+            return str(value), "integer to text"
         if self._lone and "array" in kinds and value is not None and not isinstance(value, list):
-            return self._listed(schema, value), "to a list"
+            return self._listed(schema, value, at), "to a list"
         return UNCLEAR, ""
 
-    def _listed(self, schema: Mapping[str, Any], value: Any) -> Any:
+    def _has_format(self, schema: Mapping[str, Any]) -> bool:
+        """Tell whether a text must have a format, which the digits of a number hardly have."""
+        return any("format" in part for part in self._applicable(schema, "", 0))
+
+    def _listed(self, schema: Mapping[str, Any], value: Any, at: str) -> Any:
         """Return a list for a lone value, or for values between commas, if the schema's items surely accept that."""
         for part in self._applicable(schema, [], 0):
             items = part.get("items")
@@ -267,7 +275,7 @@ class _Coercion:
             if isinstance(value, str) and "string" in kinds:
                 # The text of a list that is broken is no item.
                 return UNCLEAR if value.lstrip().startswith(("[", "{")) or not value.strip() else [value]
-            if _takes(kinds, value) or self._meant(items, kinds, value)[0] is not UNCLEAR:
+            if _takes(kinds, value) or self._meant(items, kinds, value, at)[0] is not UNCLEAR:
                 return [value]
         return UNCLEAR
 

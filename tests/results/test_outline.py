@@ -10,6 +10,7 @@ import pytest
 
 from aggregator.domain.text.tokens import estimate
 from aggregator.results.read.document import ResultDocument
+from aggregator.results.read.entries import entries
 from aggregator.results.read.outline import MOST_TOKENS
 from aggregator.results.read.read import read_page
 from aggregator.results.read.shorten import NOTE_TOKENS, shorten
@@ -334,3 +335,74 @@ def test_a_path_leads_into_a_json_text() -> None:
     broken = ResultDocument.of({"content": [{"type": "text", "text": json.dumps({"result": "{broken"})}]})
     with pytest.raises(Exception, match="a text of 7 characters"):
         read_page(broken, path="result.rows")
+
+
+CUES: Final = "\n\n".join(
+    f"00:{at // 60:02}:{at % 60:02}.000 --> 00:{at // 60:02}:{at % 60:02}.900\n<v Ann>{WORDS[:60]}{at}"
+    for at in range(600)
+)
+EVENTS: Final = "\n".join(
+    f"BEGIN:VEVENT\nUID:u{at:03}\nDTSTART;TZID=Europe/Rome:2026110{at % 9 + 1}T09\nSUMMARY:same\nEND:VEVENT"
+    for at in range(600)
+)
+REFERENCES: Final = "\n".join(
+    f"@{'book' if at % 3 else 'article'}{{k{at},\n title = {{{WORDS[:90]}}}\n}}" for at in range(300)
+)
+TREE: Final = ".\n" + "\n".join(f"├── d{at}\n│   ├── some.py\n│   └── end.py" for at in range(400))
+TRACEBACKS: Final = "\n".join(
+    f"Traceback (most recent call last):\n  File 'a'\nValueError: bad {at % 2}" for at in range(800)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "begins"),
+    [
+        (
+            f"WEBVTT\n\n{CUES}",
+            ["600 cues, 00:00:00.000 to 00:09:59.900", "600 Ann", "offset 8: 00:00:00.000 <v Ann>some"],
+        ),
+        (CUES.replace("<v Ann>", "").replace(".", ","), ["600 cues, 00:00:00,000 to 00:09:59,900", "offset 0: 00:00"]),
+        (
+            f"BEGIN:VCALENDAR\n{EVENTS}\nEND:VCALENDAR",
+            [
+                "600 VEVENT, 1 VCALENDAR {UID, DTSTART, SUMMARY}",
+                "UID: u000 to u599",
+                "DTSTART: 20261101T09 to 20261109T09",
+            ],
+        ),
+        (
+            REFERENCES,
+            ["300 entries: 200 book, 100 article", "offset 0: k0", f"offset {REFERENCES.index('@book{k59')}: k59"],
+        ),
+        (TREE, ["1,200 entries, 400 at the top, with the count below each:", "d0 (2), d1 (2), d2 (2)"]),
+        (
+            TRACEBACKS,
+            [
+                "800 errors in tracebacks, 2 different:",
+                f"400 ValueError: bad 0, the first at offset {TRACEBACKS.index('ValueError: bad 0')}",
+                f"400 ValueError: bad 1, the first at offset {TRACEBACKS.index('ValueError: bad 1')}",
+                "The last line: ValueError: bad 1",
+            ],
+        ),
+    ],
+    ids=["VTT", "SRT", "a calendar", "BibTeX", "a tree", "tracebacks"],
+)
+def test_entries_of_a_known_form_are_counted(text: str, begins: list[str]) -> None:
+    lines = outline_of(text)
+    assert len(lines) >= len(begins)
+    assert all(line.startswith(begin) for line, begin in zip(lines, begins, strict=False)), lines
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "| " * 100_000,
+        "│   " * 60_000,
+        "<v " * 90_000,
+        "@a{" * 90_000,
+        "BEGIN:A\n" + "A" * 200_000,
+        "00:00:00.000 --> " * 12_000,
+    ],
+)
+def test_what_only_begins_like_entries_has_none(text: str) -> None:
+    assert entries(f"{text[:40]}\n{text}\n" * 2) is None

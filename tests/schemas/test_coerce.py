@@ -18,6 +18,7 @@ REFERRED = {"$ref": "#/$defs/n", "$defs": {"n": {"type": "integer"}}}
 CLOSED = {"type": "object", "properties": {"max_items": {"type": "integer"}}, "additionalProperties": False}
 NEEDED = {"properties": {"max_items": {"type": "integer"}}, "required": ["max_items"]}
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+A_LIST = {"type": "array", "items": {"type": "string"}}
 A_SET = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}
 A_PAIR = {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "items": {"type": "integer"}}
 A_TIME = {"type": "string", "format": "date-time"}
@@ -34,6 +35,13 @@ PUT_RIGHT: list[tuple[dict[str, Any], Any, Any, list[str]]] = [
     *(({"type": ["boolean", "null"]}, word, False, [""]) for word in ("FALSE", "no", "N", "off", "f", "0", 0)),
     *(({"type": "integer"}, text, 7, [""]) for text in ("+7", "007", " +7 ", "+7.0", "07.")),
     ({"type": "integer"}, "1_000", 1000, [""]),
+    # An id, which the server has as a text.
+    *(
+        ({"properties": {name: {"type": ["string", "null"]}}}, {name: 5}, {name: "5"}, [f"/{name}"])
+        for name in ("id", "board_id", "projectId", "merge_request_iid", "user-id", "userID")
+    ),
+    ({"properties": {"ids": {"items": {"type": "string"}}}}, {"ids": ["a", 1]}, {"ids": ["a", "1"]}, ["/ids/1"]),
+    ({"properties": {"ids": A_LIST}}, {"ids": 7}, {"ids": ["7"]}, ["/ids", "/ids/0"]),
     ({"type": "integer"}, "-01", -1, [""]),
     ({"type": "number"}, "+.5", 0.5, [""]),
     ({"enum": [1, 2]}, "2", 2, [""]),
@@ -124,6 +132,13 @@ LEFT_ALONE: list[tuple[dict[str, Any], Any]] = [
     ({"type": "number"}, "+9999999999999999"),
     ({"type": "integer"}, "9" * 50),
     ({"type": "string"}, 5),
+    *(
+        ({"properties": {name: {"type": "string"}}}, {name: 5})
+        for name in ("city", "paid", "valid", "grid", "id_of", "idle")
+    ),
+    *(({"properties": {"id": {"type": "string"}}}, {"id": value}) for value in (5.0, True)),
+    ({"properties": {"id": {"type": ["string", "number"]}}}, {"id": 5}),
+    ({"properties": {"id": {"anyOf": [{"type": "string", "format": "uuid"}, {"type": "null"}]}}}, {"id": 5}),
     ({"type": "object"}, "{broken}"),
     ({"type": "object"}, "[1]"),
     ({"type": "array"}, "a"),

@@ -26,7 +26,7 @@ MODULES: Final = (
         "re",
         "statistics",
     ),
-    *("time", "typing", "unicodedata", "xml.etree.ElementTree"),
+    *("time", "typing", "unicodedata", "xml.etree.ElementTree", "xml.dom.minidom"),
 )
 
 

@@ -28,7 +28,10 @@ _REMEDIES: Final = tuple(
     for said, remedy in (
         (_missing("requests", "httpx", "aiohttp", "urllib", "http", "socket"), "There is no network: call a tool."),
         (_missing("pandas", "numpy", "polars"), "Use lists and dicts, sorted, statistics and collections.Counter."),
-        (_missing("xml", "bs4", "lxml", "html"), "Of XML there is xml.etree.ElementTree; read HTML with re."),
+        (
+            _missing("xml", "bs4", "lxml", "html"),
+            "Of XML there are xml.etree.ElementTree and xml.dom.minidom; read HTML with re.",
+        ),
         (_missing("yaml", "toml", "tomllib", "tabulate"), "Read and write lines, with split, partition and f-strings."),
         (_missing("threading", "multiprocessing", "queue"), "Use asyncio.gather, or concurrent.futures."),
         (_missing("logging", "traceback", "warnings"), "Catch an error as `e`, and print it."),
@@ -66,6 +69,11 @@ _REMEDIES: Final = tuple(
         (
             r"^AttributeError: '_Element' object has",
             "Of an element there are tag, text, attrib, get, find, findall, iter.",
+        ),
+        (r"^AttributeError: '_MiniDom' object has", "Of minidom there are parseString and parse."),
+        (
+            r"^AttributeError: '_Node' object has",
+            "Of a node there are nodeName, nodeValue, childNodes, firstChild, getAttribute, getElementsByTagName.",
         ),
         (r"^AttributeError: '_Futures' object has", "Of concurrent.futures there are the executors and as_completed."),
         (r"^(Type|Attribute)Error: .*(coroutine|can't be awaited|an awaitable is required)", _AWAIT_EACH),

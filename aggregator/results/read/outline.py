@@ -7,7 +7,7 @@ Law: it has at most `MOST_TOKENS`, and its cost is linear in the text, or bounde
 import json
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import unescape
 from itertools import islice
 from typing import Any, Final
@@ -17,6 +17,7 @@ import msgspec
 from aggregator.domain.text.tokens import estimate
 from aggregator.results.read.columns import columns
 from aggregator.results.read.document import ResultDocument
+from aggregator.results.read.entries import entries
 from aggregator.results.read.forms import Form
 from aggregator.results.read.nesting import PLAIN_NAME
 from aggregator.results.read.records import blocks, markdown_tables, records
@@ -125,9 +126,10 @@ def _text_lines(text: str, *, is_json: bool) -> Iterator[str]:
         )
 
 
-def _known_parts(text: str) -> Iterator[str] | None:
+def _known_parts(text: str) -> Iterable[str] | None:
     """Return lines about the parts of a text; None if its form is not known."""
-    for form in (records, yaml, blocks, sections):
+    forms: tuple[Callable[[str], Iterable[str] | None], ...] = (entries, records, yaml, blocks, sections)
+    for form in forms:
         if (parts := form(text)) is not None:
             return parts
     return None
