@@ -10,13 +10,16 @@ from typing import Any, Final
 
 import pytest
 
+from aggregator.config.load import load
 from aggregator.pins.app.first_lists import _file
 from aggregator.pins.app.sync import PinSync
+from aggregator.storage.database import open_database
 from tests.end_to_end.forked_program import Program, start_program
 from tests.end_to_end.programs import serving
 from tests.end_to_end.scripted_host import MODERN, over_http
 from tests.faults.app_harness import BOUND, Json
 from tests.pins_running.pins_harness import ChangingServer, running, tool
+from tests.pins_running.test_entries import configured, switch
 from tests.polling import until
 from tests.replicas.worker_harness import workers
 
@@ -177,3 +180,28 @@ async def test_a_folder_that_cannot_be_written_costs_no_list(
     monkeypatch.setattr("aggregator.pins.app.first_lists._MARK", f".{'x' * 300}-")
     async with running(shop.config(), storage=shop.storage) as harness:
         assert await harness.listed() == ["order", "invoice"]
+
+
+async def test_what_another_entry_left_is_no_first_list(shop: ChangingServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is still shown while the first list of the new entry is on its way, and may be judged anew then."""
+    (old,) = load(configured(shop, "one"), {}).config.servers
+    (new,) = load(configured(shop, "one", "--another"), {}).config.servers
+    examine = PinSync.examine
+
+    async def judged_before(self: PinSync, upstream: Any, kind: Any, definitions: list[Any]) -> None:
+        await until(lambda: self._book.of("shop").readable, "the pins of the new entry are read")
+        await self._judge_again()
+        await examine(self, upstream, kind, definitions)
+
+    async with running(old, storage=shop.storage) as harness:
+        await harness.settled()
+        shop.says(CHANGED, tool("invoice"))
+        monkeypatch.setattr(PinSync, "examine", judged_before)
+        await switch(harness, new)
+        upstream = harness.app.upstreams["shop"]
+        await until(lambda: upstream.definitions[:1] == [CHANGED], "the new one has connected")
+        await until(lambda: "shop.order" in harness.tools(), "its first list is its baseline")
+        await harness.settled()
+    async with open_database(shop.storage) as database:
+        database.pins.entries = lambda: {"shop": new.entry}
+        assert not any(row.seen_digest for row in await database.pins.all("shop"))

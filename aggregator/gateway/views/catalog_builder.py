@@ -131,11 +131,14 @@ class CatalogBuilder:
         for kind in LIST_METHODS:
             await self.examine(upstream, kind, upstream.lists[kind])
 
-    def examined(self, upstream: Upstream, kind: Kind) -> JudgedList | None:
-        """Return the effect of the pins on the list that was examined last, whether or not it is shown already."""
+    def examined(self, upstream: Upstream, kind: Kind, of: list[Any] | None = None) -> JudgedList | None:
+        """Return the effect of the pins on the list that was examined last, whether or not it is shown already.
+
+        of: the list, if no other is meant.
+        """
         key = upstream.config.id, kind
         found = self._examined_ahead.get(key) or self._known.get(key)
-        return found.judged if found is not None else None
+        return found.judged if found is not None and (of is None or found.definitions is of) else None
 
     async def prepare(self, servers: Iterable[ServerConfig], name_limit: int) -> None:
         """Examine the current lists, in slices, as they will be shown under another configuration."""

@@ -14,7 +14,6 @@ from math import inf
 from pathlib import Path
 from typing import Final
 
-from aggregator.pins.app.writing import is_whole
 from aggregator.pins.decide.definition import text_digest
 from aggregator.pins.decide.values import PIN_KINDS, PinKind, PinnedItem
 from aggregator.pins.gateway.book import PinBook
@@ -40,7 +39,7 @@ class FirstLists:
         return f"<FirstLists {self._base}{_MARK}*>"
 
     async def keep_shown(self, book: PinBook, upstream: Upstream, judged: Iterable[JudgedList]) -> bool:
-        """Keep those of the lists of a server that are first lists.
+        """Keep those of the lists of a server, which it has just sent, that are first lists.
 
         Return True if another first list was kept before: the book has it now, and the lists are to be judged again.
         Hosts do not wait for a full disk: what cannot be kept is shown.
@@ -49,7 +48,7 @@ class FirstLists:
             return False
         server, others = upstream.config.id, False
         for one in judged:
-            if not one.baseline or not is_whole(upstream, one.kind):
+            if not one.baseline or (one.kind != "instructions" and not upstream.lists.is_whole(one.kind)):
                 continue
             file = _file(self._base, server, upstream.config.entry, one.kind)
             if file in self._settled:

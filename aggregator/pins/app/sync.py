@@ -105,6 +105,8 @@ class PinSync:
         # before.
         self._read_over: dict[tuple[str, str], object] = {}
         self._read_again: set[tuple[str, str]] = set()
+        # By server and kind: the list as it was read last.
+        self._as_read: dict[tuple[str, str], list[Any]] = {}
         self._noted = NotedLists()
         # By server: the names of new tools that wait.
         self._added: dict[str, set[str]] = {}
@@ -173,15 +175,21 @@ class PinSync:
                 async with asyncio.timeout(PATIENCE), self._turn:
                     await self._read_texts([upstream.config.id])
             await self._judge_all(upstream, kind, definitions)
-        if await self._keep_first(upstream, kind):
-            await self._judge_all(upstream, kind, definitions)
+        if connection is not None:
+            self._as_read[key] = definitions
+            if await self._keep_first(upstream, kind):
+                await self._judge_all(upstream, kind, definitions)
         if kind == "tool":
             self._note_added(upstream, again=again)
 
     async def _keep_first(self, upstream: Upstream, *kinds: Kind) -> bool:
         """Keep the first lists among those that are about to be shown; return True if they are to be judged again."""
-        examined = (self._builder.examined(upstream, kind) for kind in kinds)
-        judged = [one for one in (*examined, *self._book.judged(upstream.config.id)) if one is not None]
+        server = upstream.config.id
+        # An upstream may still show what another entry or process left, while its own list is on its way.
+        read = ((kind, self._as_read.get((server, kind))) for kind in kinds)
+        examined = [self._builder.examined(upstream, kind, of) for kind, of in read if of is not None]
+        said = (one for one in self._book.judged(server) if one.kind == "instructions")
+        judged = [one for one in (*examined, *said) if one is not None]
         return await self._first.keep_shown(self._book, upstream, judged)
 
     def _note_added(self, upstream: Upstream, *, again: bool) -> None:
@@ -264,6 +272,7 @@ class PinSync:
                 self._made_of.pop(server, None)
                 self._book.start_anew(server)
                 self._kept.pop(server, None)
+                self._as_read = {key: one for key, one in self._as_read.items() if key[0] != server}
                 self._look = True
                 self._others.add(server)
         self._entries = entries

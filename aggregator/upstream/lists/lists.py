@@ -269,8 +269,7 @@ class UpstreamLists:
 
     async def _take(self, kind: Kind, drained: DrainedList) -> bool:
         """Put a list in place; return True if it differs from the one before."""
-        self._fresh[kind] = drained.fresh, asyncio.get_running_loop().time()
-        self._known.add(kind)
+        fresh = drained.fresh, asyncio.get_running_loop().time()
         self._faults.note_list(LIST_METHODS[kind].method, drained.fault)
         items = drained.items
         made_whole = drained.whole and kind in self._in_part
@@ -284,12 +283,19 @@ class UpstreamLists:
             if begins:
                 # Other instructions may have come with the connection.
                 await self._examine(kind, self._items[kind])
+            self._put_fresh(kind, fresh)
             return False
         if kind == "tool" and drained.whole and not (begins or made_whole or self.grows):
             self.grows = await self._slices.run(_adds(items, self._items[kind]))
         await self._examine(kind, items)
+        # Not before: until now the list was what an earlier connection or another entry left.
         self._items[kind] = items
+        self._put_fresh(kind, fresh)
         return True
+
+    def _put_fresh(self, kind: Kind, fresh: tuple[Freshness | None, float]) -> None:
+        self._fresh[kind] = fresh
+        self._known.add(kind)
 
     async def _read(self, session: UpstreamSession, kind: Kind) -> DrainedList:
         method = LIST_METHODS[kind]
