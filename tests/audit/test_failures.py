@@ -152,9 +152,11 @@ async def test_too_many_rows_wait_in_files(hasty: Database, path: Path, monkeypa
         one.record(make_call(100))
         other.record(make_call(101))
         await until(lambda: len(numbers(path)) == 102 and not waiting_beside(path))
+        # On a busy machine, one log may find the database locked by the other.
+        late = one.report()["put_aside"] + other.report()["put_aside"]
     assert sorted(numbers(path)) == list(range(102))
     told = rows(path, "SELECT summary FROM audit_events WHERE kind = 'log_recovered'")
-    assert sum(int(summary.split()[0]) for summary in told) == 100
+    assert sum(int(summary.split()[0]) for summary in told) == 100 + late
     assert (await verdict_on(path)).faults == ()
 
 
