@@ -14,12 +14,9 @@ from aggregator.upstream.credentials import Credentials
 from aggregator.upstream.process.reaper_pipe import Reaper
 from aggregator.wire.codec import decode_cut
 from aggregator.wire.pending_request import AnswerReceiver, OnProgress, PendingRequest
-from aggregator.wire.pieces import brief
 
 # Levels to keep of an answer that nests too deeply: more than any listed tool has.
 _LEVELS_KEPT: Final = 400
-# An id that a number of ours comes near; longer ones are not repeated.
-_LONGEST_ID: Final = 10**16
 
 
 class JsonRpcRequest(NamedTuple):
@@ -106,16 +103,6 @@ def too_many_values(server: ServerConfig) -> UpstreamBadAnswer:
         f"{server.id} sent a message of more than {server.limits.max_message_values} values "
         "(`limits.max_message_values` in its config raises the limit).",
     )
-
-
-def foreign_answer(server: str, request_id: Any) -> UpstreamBadAnswer:
-    """Return the error of the request that an answer with an id which was never given must be for."""
-    is_number = type(request_id) is int and abs(request_id) < _LONGEST_ID
-    # A text is of the server's choosing, and for operators alone.
-    named = f"the id {request_id}" if is_number else "a text or another value as its id"
-    words = f"{server} sent an answer with {named}, which no request has, in place of the answer."
-    unused = "The aggregator did not use it, since it may belong to another request."
-    return UpstreamBadAnswer(server, f"{words} {unused}", said=f"id: {brief(request_id)}")
 
 
 def unreadable(server: str, why: str) -> UpstreamBadAnswer:

@@ -81,8 +81,6 @@ OnRequest = Callable[[str, dict[str, Any], Channel], Awaitable[Any]]
 OnNotification = Callable[[str, dict[str, Any]], None]
 
 
-# The handler of answers with an id that was never given to a request.
-OnForeign = Callable[[dict[str, Any]], None]
 # A function that returns the result of a request of the other end, or raises `RpcError`.
 AnswerRequest = Callable[["Channel"], Awaitable[Any]]
 
@@ -114,14 +112,12 @@ class Peer:
         most: float = inf,
         begin: BeginRequest | None = None,
         ids: Iterator[int] | None = None,
-        on_foreign: OnForeign | None = None,
     ) -> None:
         self._begin, self._ids = begin, ids if ids is not None else count(1)
         self._most, self._send = most, send
         self._tasks = tasks
         self._on_request = on_request
         self._on_notification = on_notification
-        self._on_foreign, self._last_id = on_foreign, 0
         self._waiting: dict[int, PeerRequest] = {}
         self._given_up: LruCache[int, OnLateAnswer] = LruCache(_GIVEN_UP)
         self._running: dict[str | int, asyncio.Task[None] | RequestInProgress] = {}
@@ -210,7 +206,7 @@ class Peer:
         self._given_up.put(request_id, late)
 
     def _send_request(self, sent: "PeerRequest", method: str, params: dict[str, Any]) -> None:
-        sent.id = request_id = self._last_id = next(self._ids)
+        sent.id = request_id = next(self._ids)
         if sent.on_progress is not None:
             params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": request_id}}
         data = encode({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
@@ -327,18 +323,16 @@ class Peer:
         sent = self._waiting_for(request_id)
         if sent is None or sent.done:
             log.debug("dropped an answer nobody waits for: id %.40r", request_id)
-            late = self._given_up.pop(minted(request_id))
+            late = self._given_up.pop(_minted(request_id))
             if late is not None:
                 late()
-            elif self._on_foreign is not None and not 0 < minted(request_id) <= self._last_id:
-                self._on_foreign(message)
         elif isinstance(result := message.get("result"), dict):
             sent.answer(result, size)
         else:
             sent.fail(error_of(message))
 
     def _waiting_for(self, request_id: Any) -> "PeerRequest | None":
-        return self._waiting.get(request_id if type(request_id) is int else minted(request_id))
+        return self._waiting.get(request_id if type(request_id) is int else _minted(request_id))
 
     def _begin_at_once(self, message: dict[str, Any]) -> bool:
         """Answer a request without a task, if possible; return False, without an effect, if not."""
@@ -414,7 +408,7 @@ class _PeerChannel:
         return await self.peer.request(method, params, within=lambda: self.peer.cancel(self.request_id))
 
 
-def minted(request_id: Any) -> int:
+def _minted(request_id: Any) -> int:
     """Return the original id of a request of ours, in any spelling; -1 for an invalid one."""
     if isinstance(request_id, str) and request_id.isdecimal() and len(request_id) < _ID_DIGITS:
         return int(request_id)

@@ -67,6 +67,6 @@ async def open_answering(
             loop.call_soon(connection.peer.feed, decode(encode({"jsonrpc": "2.0", "id": request_id, **said})))
 
     async with Tasks("the upstream") as tasks:
-        connection = DuplexConnection("s", inbound, tasks, send)
+        connection = DuplexConnection(inbound, tasks, send)
         yield connection
         connection.end("closed")

@@ -8,14 +8,7 @@ from typing import Any, Final
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.errors import UpstreamBadAnswer
 from aggregator.domain.text.error_text import error_text
-from aggregator.upstream.connection import (
-    AnswerTooDeep,
-    Connection,
-    InboundHandlers,
-    JsonRpcRequest,
-    foreign_answer,
-    unreadable,
-)
+from aggregator.upstream.connection import AnswerTooDeep, Connection, InboundHandlers, JsonRpcRequest, unreadable
 from aggregator.upstream.list_kinds import LIST_METHODS
 from aggregator.wire.codec import TooDeep
 from aggregator.wire.lines import WINDOW, answered_by
@@ -30,21 +23,20 @@ _LISTS: Final = frozenset(kind.method for kind in LIST_METHODS.values())
 
 
 class UnclearAnswer(UpstreamBadAnswer):
-    """An answer without an id, or with a foreign one, that ends a request for a list, but may be for a notification
-    before it.
+    """An answer without an id that ends a request for a list, but may be for a notification before it.
 
     error: the error that the list ends with if the answer is for the list.
     """
 
     def __init__(self, server: str, error: Exception) -> None:
-        super().__init__(server, f"{server} sent an answer that may be for this request, or for a notification.")
+        super().__init__(server, f"{server} sent an answer without an id, which may be for this request.")
         self.error = error
 
 
 class DuplexConnection(Connection):
     """A `Connection` over a peer. A transport provides `send`, and feeds `peer` the messages that come."""
 
-    def __init__(self, server: str, inbound: InboundHandlers, tasks: Tasks, send: Send) -> None:
+    def __init__(self, inbound: InboundHandlers, tasks: Tasks, send: Send) -> None:
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         # With one stream for everything, no message can be assigned to one of our requests.
@@ -54,8 +46,7 @@ class DuplexConnection(Connection):
         def on_notification(method: str, params: dict[str, Any]) -> None:
             inbound.on_notification(method, params, None)
 
-        self.peer = Peer(send, tasks, on_request, on_notification, on_foreign=self._take_foreign)
-        self._server_id = server
+        self.peer = Peer(send, tasks, on_request, on_notification)
         self._on_fault = inbound.on_fault
         # The id of the last request that was sent, and that of the first request after our last other message.
         self._last_sent = self._after_notice = 0
@@ -162,6 +153,12 @@ class DuplexConnection(Connection):
         if not is_unnamed_answer(message):
             return False
         self._on_fault("answers without an id")
+        waiting = self.peer.only_waiting()
+        unclear = self._last_sent - self._after_notice + 1 <= (waiting is not None and waiting >= self._after_notice)
+        if waiting is None or (unclear and waiting != self._list_request):
+            # Its words are left out: written with escapes, a secret in them would not be recognised.
+            log.info("%s: an answer without an id was dropped, since it may be for a notification", server)
+            return True
         error: Exception
         if "id" in message and isinstance(message.get("error"), dict):
             error = error_of(message)
@@ -171,30 +168,12 @@ class DuplexConnection(Connection):
                 f"{server} sent an answer without an id while this was its only request. The aggregator did not use "
                 "it, since it may belong to another request.",
             )
-        # Its words are left out of the log: written with escapes, a secret in them would not be recognised.
-        self._end_only("an answer without an id", error)
-        return True
-
-    def _take_foreign(self, message: dict[str, Any]) -> None:
-        """Take an answer with an id that no request ever had, which ends a request like an answer without an id.
-
-        Nothing of it is used: whoever chose that id may have answered something else.
-        """
-        self._on_fault("answers with an id that no request has")
-        self._end_only("an answer with an id that no request has", foreign_answer(self._server_id, message.get("id")))
-
-    def _end_only(self, what: str, error: Exception) -> None:
-        """End the one request under way that an unmatched answer must be for, if there is one."""
-        waiting, server = self.peer.only_waiting(), self._server_id
-        unclear = self._last_sent - self._after_notice + 1 <= (waiting is not None and waiting >= self._after_notice)
-        if waiting is None or (unclear and waiting != self._list_request):
-            log.info("%s: %s was dropped, since it may be for a notification", server, what)
-            return
         if unclear:
             error = UnclearAnswer(server, error)
             # One more answer without an id may come: that of the list or that of the notification.
             self.note_sent(None)
         self.peer.fail(waiting, error)
+        return True
 
     async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """See `Connection`."""

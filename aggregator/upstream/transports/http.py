@@ -1,6 +1,7 @@
 """The Streamable HTTP transport (S/basic/transports/streamable-http; sessions, resumption: L/basic/transports)."""
 
 import asyncio
+import itertools
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -47,7 +48,7 @@ from aggregator.upstream.transports.web import (
 from aggregator.wire import headers as wire_headers
 from aggregator.wire.codec import encode
 from aggregator.wire.message import error_of, incoming, sane_id
-from aggregator.wire.peer import PeerGone, minted
+from aggregator.wire.peer import PeerGone
 from aggregator.wire.pending_request import AnswerReceiver, PendingRequest
 from aggregator.wire.responses import error_message
 from aggregator.wire.sse import EventReader, EventTooLarge
@@ -78,7 +79,7 @@ class HttpConnection(Connection):
         self.on_fault = inbound.on_fault
         self._tasks = tasks
         self._http = http
-        self._last_id = 0
+        self._ids = itertools.count(1)
         self._version: str | None = None
         self._session: str | None = None
         # Requests by method and name, each with the headers of this revision and session.
@@ -104,8 +105,7 @@ class HttpConnection(Connection):
         """See `Connection`."""
         if self.ended.done():
             raise PeerGone(self.ended.result())
-        self._last_id = request_id = self._last_id + 1
-        method, params = request.method, request.params
+        request_id, method, params = next(self._ids), request.method, request.params
         if request.origin is not None:
             request.origin.sent_as = request_id
         if request.on_progress is not None:
@@ -118,10 +118,6 @@ class HttpConnection(Connection):
         exchange = self._http.begin(prepared, body)
         reader = ResponseReader(self, request_id, request.on_progress, request.origin)
         return HttpPendingRequest(self, exchange, reader, method, session, receiver)
-
-    def gave(self, request_id: Any) -> bool:
-        """Return True if a request of this connection has or had this id, in any spelling."""
-        return 0 < minted(request_id) <= self._last_id
 
     async def read(
         self, exchange: HttpExchange, answer: ResponseReader, method: str, session: str | None

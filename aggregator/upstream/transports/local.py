@@ -39,7 +39,7 @@ async def open_local(
     lowlevel = _find(server)
     outbox: asyncio.Queue[bytes] = asyncio.Queue()
     async with Tasks(f"server {server.id}") as tasks, create_client_server_memory_streams() as (ours, theirs):
-        connection = DuplexConnection(server.id, inbound, tasks, lambda data, _: outbox.put_nowait(data))
+        connection = DuplexConnection(inbound, tasks, lambda data, _: outbox.put_nowait(data))
 
         async def serve() -> None:
             try:

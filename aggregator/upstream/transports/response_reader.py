@@ -9,7 +9,7 @@ from aggregator.domain.bounds.result_memory import hold
 from aggregator.domain.errors import UpstreamBadAnswer
 from aggregator.domain.text.error_text import error_text
 from aggregator.upstream.caller import RunningCall
-from aggregator.upstream.connection import AnswerTooDeep, SessionExpired, foreign_answer, too_many_values, unreadable
+from aggregator.upstream.connection import AnswerTooDeep, SessionExpired, too_many_values, unreadable
 from aggregator.upstream.transports.http_body import message_in, messages_in, says_unknown
 from aggregator.upstream.transports.http_clients.port import HttpResponse
 from aggregator.upstream.transports.rate_limit import InboundRateLimit
@@ -33,10 +33,6 @@ class ReadingSession(Protocol):
 
     server: ServerConfig
     rate_limit: InboundRateLimit
-
-    def gave(self, request_id: Any) -> bool:
-        """Return True if a request of the connection has or had this id."""
-        ...
 
     def keep_session(self, response: HttpResponse) -> None:
         """Remember the session id in a response."""
@@ -172,9 +168,6 @@ class ResponseReader:
 
     def _result(self, message: dict[str, Any]) -> dict[str, Any] | None:
         if message.get("id") not in (self.id, str(self.id), *NO_ID):
-            if not self._connection.gave(message.get("id")):
-                self._connection.on_fault("answers with an id that no request has")
-                raise foreign_answer(self._connection.server.id, message.get("id"))
             log.debug("dropped an answer nobody waits for")
             self.no_answer = "the answer has the id of another request"
             return None

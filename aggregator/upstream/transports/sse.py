@@ -56,7 +56,7 @@ class SseConnection(DuplexConnection):
 
     def __init__(self, server: ServerConfig, inbound: InboundHandlers, tasks: Tasks, http: HttpRequests) -> None:
         assert server.url is not None
-        super().__init__(server.id, inbound, tasks, self._send)
+        super().__init__(inbound, tasks, self._send)
         loop = asyncio.get_running_loop()
         self.endpoint: asyncio.Future[str] = loop.create_future()
         self._server = server

@@ -45,7 +45,7 @@ class StdioConnection(DuplexConnection, LineReader):
     """The connection over the pipes of a child: splits its stdout into messages and feeds them to a peer."""
 
     def __init__(self, server: ServerConfig, inbound: InboundHandlers, tasks: Tasks) -> None:
-        DuplexConnection.__init__(self, server.id, inbound, tasks, self._send)
+        DuplexConnection.__init__(self, inbound, tasks, self._send)
         LineReader.__init__(self, server.limits.max_message_bytes)
         self.child: ChildProcess | None = None
         self._server = server.id
