@@ -25,7 +25,7 @@ async def test_a_server_nobody_has_connected(open_accounts: OpenAccounts) -> Non
     assert upstream.state == "unavailable"
     assert "login required: connect an account with `aggregator connect files`" in upstream.reason
     async with harness.connect_as(("http", MODERN), "one") as host:
-        assert not await host.list()
+        assert [one["name"] for one in await host.list()] == ["list_servers"]
         await harness.connect(SHARED, "team")
         await harness.ready_to_call()
         assert subject(await host.call("files.whoami").result()) == "team"

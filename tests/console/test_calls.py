@@ -62,7 +62,7 @@ async def calls(background: BackgroundLoop, tmp_path_factory: pytest.TempPathFac
     harness = Calls(background, tmp_path_factory.mktemp("calls"))
     await harness.make("clerk", "shop.get", id=f"k {SECRET}")
     await harness.make("clerk", "shop.wipe")
-    await harness.make("clerk", "shop.get", id=5)
+    await harness.make("clerk", "shop.get", id=[5])
     await harness.make("clerk", "shop.nothing")
     yield harness
 
@@ -187,7 +187,7 @@ async def test_a_call_can_be_made_again_and_be_a_case(calls: Calls) -> None:
         (denied, _), (bad, page) = await one(client, "status:denied"), await one(client, "status:invalid tool:shop.get")
     assert denied["repeat"]["line"].startswith("aggregator call --agent clerk shop.wipe --arguments '{")
     assert json.loads(denied["repeat"]["case"][2:]) == {"agent": "clerk", "tool": "shop.wipe", "expect": "deny"}
-    assert json.loads(bad["repeat"]["case"][2:])["arguments"] == {"id": 5}
+    assert json.loads(bad["repeat"]["case"][2:])["arguments"] == {"id": [5]}
     assert "aggregator call --agent clerk shop.get" in page
 
 

@@ -172,7 +172,10 @@ def test_each_problem_of_the_program_is_a_line_with_its_area() -> None:
             {"config": config},
             [("configuration", "cannot be used; the one in force stays"), ("configuration", "line 1")],
         ),
-        ({"policies": config}, [("policies", "the rules that were in force stay"), ("policies", "line 1")]),
+        (
+            {"policies": {**config, "effect": "The last rules stay."}},
+            [("policies", "The last rules stay."), ("policies", "line 1")],
+        ),
         ({"notify": receivers}, [("notify", "ops (https://a.example)")]),
     ]
     for details, expected in parts:
