@@ -174,6 +174,17 @@ async def test_a_file_that_is_not_whole_counts_for_nothing(shop: ChangingServer)
         assert await harness.listed() == ["order", "invoice"]
 
 
+async def test_old_files_are_removed(shop: ChangingServer) -> None:
+    """That of a server which left the configuration before its list was pinned would stay for good."""
+    old, young = shop.folder / "a.db.first-1-tool", shop.folder / "a.db.first-2-tool"
+    for file in (old, young):
+        file.write_text("[]")
+    os.utime(old, (0, 0))
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+    assert left(shop) == [young]
+
+
 async def test_a_folder_that_cannot_be_written_costs_no_list(
     shop: ChangingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ meanwhile leaves the file: the next process, or one beside it, compares its own 
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
@@ -24,6 +25,8 @@ from aggregator.wire.codec import decode, encode
 log = logging.getLogger(__name__)
 
 _MARK: Final = ".first-"
+# Seconds after which no process comes back to a list that was never pinned.
+_KEPT: Final = 90 * 86_400.0
 
 
 class FirstLists:
@@ -124,10 +127,19 @@ def _read(file: Path, kind: PinKind) -> list[PinnedItem] | None:
 
 
 def _beside(base: Path) -> set[Path]:
+    """Return the files that are there, and remove old ones: their servers have left the configuration since."""
     try:
-        return {one for one in base.parent.iterdir() if one.name.startswith(f"{base.name}{_MARK}")}
+        files = [one for one in base.parent.iterdir() if one.name.startswith(f"{base.name}{_MARK}")]
     except OSError:
         return set()
+    kept, oldest = set[Path](), time.time() - _KEPT
+    for one in files:
+        with suppress(OSError):
+            if one.stat().st_mtime > oldest:
+                kept.add(one)
+            else:
+                one.unlink()
+    return kept
 
 
 def _digests(items: Iterable[PinnedItem]) -> set[tuple[str, str]]:

@@ -1,5 +1,6 @@
 """Shows a browser what hostile servers, hosts and agents wrote: nothing runs, nothing is loaded, the page is ours."""
 
+import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -94,7 +95,7 @@ async def test_nothing_runs_and_the_page_is_whole(victim: Tab, path: str) -> Non
 
 async def test_a_question_with_hostile_arguments(victim: Tab, hostile: HostileGateway) -> None:
     async with open_database(hostile.console.database_url) as database:
-        (question,) = await database.approvals.list("pending", now=0)
+        (question,) = await database.approvals.list("pending", now=time.time())
     for width, height in ((1280, 900), PHONE):
         await victim.page.set_viewport_size({"width": width, "height": height})
         await victim.go(f"/approvals/{question.id}")
