@@ -116,9 +116,9 @@ async def test_no_redirect_is_followed(site: Site, location: str, connections: l
     ("body", "headers"),
     [
         (b"x" * (BODY_AT_MOST + 1), {}),
-        (gzip.compress(b"x" * (BODY_AT_MOST + 1)), {"content-encoding": "gzip"}),
+        (gzip.compress(b"x" * (BODY_AT_MOST + 1), mtime=0), {"content-encoding": "gzip"}),
         (b"no gzip at all", {"content-encoding": "gzip"}),
-        (gzip.compress(b"{}"), {"content-encoding": "br"}),
+        (gzip.compress(b"{}", mtime=0), {"content-encoding": "br"}),
     ],
 )
 async def test_a_body_has_bounds(site: Site, body: bytes, headers: dict[str, str]) -> None:
