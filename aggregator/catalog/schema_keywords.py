@@ -1,6 +1,6 @@
 """The keywords of JSON Schema in the schemas of tools, by dialect: the values that each takes, and the check of them.
 
-Rule: `is_sound` runs for every tool of every list, so it reads each part of a schema once and allocates nothing.
+Rule: `is_sound` runs for every tool of every list. It reads each part of a schema once and makes no new objects.
 """
 
 import re

@@ -4,6 +4,7 @@ import re
 import sys
 import time
 from functools import cached_property
+from itertools import chain
 from types import FrameType
 
 import pytest
@@ -15,6 +16,7 @@ from aggregator.intent.match import languages as intent_languages
 from aggregator.intent.match import names as intent_names
 from aggregator.intent.match import nearest as intent_nearest
 from aggregator.intent.match import phrasing as intent_manner
+from aggregator.intent.match import places as intent_places
 from aggregator.intent.match import slots as intent_slots
 from aggregator.intent.match import text as intent_text
 from aggregator.intent.match.text import HEAD, TAIL, read
@@ -59,21 +61,31 @@ _MODULES = (
     intent_manner,
     intent_names,
     intent_nearest,
+    intent_places,
     intent_slots,
     intent_text,
 )
-_PATTERNS = {
-    f"{module.__name__}.{name}": pattern
-    for module in _MODULES
-    for name, pattern in vars(module).items()
-    if isinstance(pattern, re.Pattern)
-} | {
-    f"{row.code}.{name}": getattr(row, name)
-    for row in vars(intent_languages).values()
-    if isinstance(row, intent_languages.LanguageRow)
-    for name, kind in vars(intent_languages.LanguageRow).items()
-    if isinstance(kind, cached_property) and isinstance(getattr(row, name), re.Pattern)
-}
+_PATTERNS = (
+    {
+        f"{module.__name__}.{name}": pattern
+        for module in _MODULES
+        for name, pattern in vars(module).items()
+        if isinstance(pattern, re.Pattern)
+    }
+    | {
+        f"{row.code}.{name}": getattr(row, name)
+        for row in vars(intent_languages).values()
+        if isinstance(row, intent_languages.LanguageRow)
+        for name, kind in vars(intent_languages.LanguageRow).items()
+        if isinstance(kind, cached_property) and isinstance(getattr(row, name), re.Pattern)
+    }
+    | {
+        f"{row.code}.says-{number}": pattern
+        for row in vars(intent_languages).values()
+        if isinstance(row, intent_languages.LanguageRow)
+        for number, pattern in enumerate(chain.from_iterable(row.says))
+    }
+)
 
 
 def _work(message: str) -> int:

@@ -11,7 +11,7 @@ from aggregator.accounts.oauth.token_response import TokenResponse
 
 # A token is renewed when so much of its life is over, and not used in the last part of it.
 _RENEWED_AT: Final = 0.8
-# Seconds by which a clock is corrected in passing.
+# Seconds by which time synchronization may set a clock back in normal operation.
 _SLEW: Final = 5.0
 _MARGIN: Final = 5.0
 _MARGIN_PART: Final = 0.1

@@ -49,8 +49,9 @@ class StoredRows:
 
 
 class _HeldRows(NamedTuple):
-    """What `StoredRows` has of definitions that wait, while the rows are read. `grows`: the servers that added some
-    while they were connected.
+    """The definitions that wait for an approval, collected for `StoredRows`.
+
+    `grows` has the servers that added tools while they were connected.
     """
 
     names: dict[str, tuple[str, ...]]

@@ -153,7 +153,7 @@ class LanguageRow:
 
     @cached_property
     def runs(self) -> re.Pattern[str]:
-        """The beginning of a clause that orders to run what was named before."""
+        """The beginning of a clause such as `run it`, after one that names a tool."""
         return re.compile(rf"{self._joined}(?:{self.form_runs})")
 
     @cached_property

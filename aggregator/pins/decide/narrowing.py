@@ -48,7 +48,7 @@ def loosened(before: Any, after: Any, depth: int = 0, *, optional: bool = False)
     """Return a new schema without what is bounded of its narrowing, place by place.
 
     It takes all that the approved schema takes if, and only if, calls have a choice left at each place. `optional`:
-    they may leave out what is there.
+    a call may leave out the argument at this place.
     """
     if _names_a_type(before, after):
         return True

@@ -1,7 +1,7 @@
 """Outline texts that are many entries of a known form: subtitles, calendars and contacts, bibliographies, folders drawn
 as a tree, tracebacks.
 
-Law: a form is known by its first entry, near the beginning; the cost is linear in the text.
+Law: the first entry, near the beginning, decides which form a text has. The cost is linear in the text.
 """
 
 import re
