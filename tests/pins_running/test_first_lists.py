@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from aggregator.config.load import load
-from aggregator.pins.app.first_lists import _file
+from aggregator.pins.app.first_lists import FirstLists, _file
 from aggregator.pins.app.sync import PinSync
 from aggregator.storage.database import open_database
 from tests.end_to_end.forked_program import Program, start_program
@@ -47,6 +47,10 @@ def config(shop: ChangingServer, storage: str) -> Path:
 @pytest.fixture
 def storage(request: pytest.FixtureRequest, shop: ChangingServer) -> str:
     return shop.storage if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+
+
+async def nothing(*given: object) -> Json:
+    return {}
 
 
 def left(shop: ChangingServer) -> list[Path]:
@@ -172,6 +176,25 @@ async def test_a_file_that_is_not_whole_counts_for_nothing(shop: ChangingServer)
     file.write_text('[["order", "{}')
     async with running(config, storage=shop.storage) as harness:
         assert await harness.listed() == ["order", "invoice"]
+
+
+async def test_another_first_list_counts_before_a_host_sees_ours(
+    shop: ChangingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if its file came after this process had read those that were there."""
+    with monkeypatch.context() as patched:
+        patched.setattr(FirstLists, "forget", nothing)
+        async with running(shop.config(), storage=shop.storage) as harness:
+            await harness.settled()
+    assert left(shop)
+    for file in shop.folder.glob("a.db*"):
+        if ".first-" not in file.name:
+            file.unlink()
+    shop.says(CHANGED, tool("invoice"))
+    monkeypatch.setattr(FirstLists, "read", nothing)
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+        assert (await shop.rows())["tool", "order"].held
 
 
 async def test_old_files_are_removed(shop: ChangingServer) -> None:
