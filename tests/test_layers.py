@@ -36,6 +36,7 @@ ENTRY_POINT: Final = f"{PACKAGE}.__main__"
 # The imports inside functions, each with its reason. A slow one is measured: milliseconds of every start without it.
 INSIDE_FUNCTIONS: Final = {
     ("aggregator.cli.runtime.running", "asyncio"): "the supervisor of workers loads no event loop",
+    ("aggregator.cli.runtime.running", "aggregator.domain.bounds.ticks"): "it loads asyncio; see above",
     ("aggregator.storage.engine.lockfile", "asyncio"): "the supervisor of workers loads no event loop",
     ("aggregator.config.files.private_file", "tempfile"): "the supervisor of workers writes no such file",
     ("aggregator.cli", "aggregator.cli.commands"): "importing the package must not load the command line",

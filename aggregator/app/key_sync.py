@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
+from aggregator.domain.bounds.ticks import until_next
 from aggregator.gateway.access import Access
 from aggregator.gateway.views.views import Views
 from aggregator.identity.keyring import REFRESH_EVERY, Keyring
@@ -168,7 +169,7 @@ class KeySync:
         """Wait between two reads of the database; less where another process says that it changed keys."""
         self._outdated = False
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(until_next(seconds)):
                 await self._wake.wait()
         self._wake.clear()
         # The keys of a file that was replaced meanwhile are no reason to let anyone in: they are read anew first.

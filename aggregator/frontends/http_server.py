@@ -9,9 +9,12 @@ from contextlib import AbstractContextManager, asynccontextmanager, nullcontext,
 from typing import Any, Final, cast
 
 from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.bounds.ticks import until_next
 from aggregator.frontends.acceptor import Acceptor
 from aggregator.frontends.uvicorn_parts import Config, Server
 
+# Seconds between two dates in the heads of answers.
+DATE_EVERY: Final = 1.0
 # Seconds for the TLS handshakes of connections that waited when the socket was closed.
 HANDSHAKES: Final = 1.0
 _AUTHORITY: Final = re.compile(rb"[^/?#]*://([^/?#]*)")
@@ -57,6 +60,7 @@ class Listener(Server):
             timeout_keep_alive=75,
             timeout_graceful_shutdown=last_bytes,
         )
+        self._end = asyncio.Event()
         super().__init__(config)
         config.load()
         config.ssl = tls
@@ -72,6 +76,23 @@ class Listener(Server):
             finally:
                 self.should_exit = True
                 await asyncio.wait([serving])
+
+    @property
+    def should_exit(self) -> bool:
+        """Whether the server is to end. Setting it ends the wait of `main_loop`."""
+        return self._end.is_set()
+
+    @should_exit.setter
+    def should_exit(self, wanted: bool) -> None:
+        if wanted:
+            self._end.set()
+
+    async def main_loop(self) -> None:
+        # That of uvicorn looks ten times a second whether the server is to end. The date in heads changes each second.
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(until_next(DATE_EVERY)):
+                    await self._end.wait()
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
         return nullcontext()

@@ -14,6 +14,7 @@ from typing import Final
 
 from aggregator.config.files.watch import Stamp, signature
 from aggregator.config.settings import TlsConfig
+from aggregator.domain.bounds.ticks import until_next
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.ordinary_files import read_ordinary
 
@@ -124,7 +125,7 @@ class ServerTls:
     async def run(self) -> None:
         """Watch the files until cancelled."""
         while True:
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(until_next(EVERY))
             now: Mapping[Path, Stamp] = await asyncio.to_thread(signature, self._files)
             if now != self._seen:
                 self._seen = now

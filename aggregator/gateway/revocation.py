@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from aggregator.domain.bounds.ticks import until_next
 from aggregator.domain.principal import Principal
 
 log = logging.getLogger(__name__)
@@ -78,5 +79,5 @@ class RevocableTasks:
     async def run(self, holds: PrincipalCheck) -> None:
         """Review all callers every `REVIEW_EVERY` seconds until cancelled."""
         while True:
-            await asyncio.sleep(REVIEW_EVERY)
+            await asyncio.sleep(until_next(REVIEW_EVERY))
             self.review(holds)

@@ -292,7 +292,7 @@ async def test_half_a_file_does_not_come_into_force(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stops: bool
 ) -> None:
     """F6: It may say what is allowed and not yet what is denied; whoever writes for ever is not waited for for ever."""
-    monkeypatch.setattr(reload, "EVERY", 0.0)
+    monkeypatch.setattr(reload, "EVERY", 0.001)
     monkeypatch.setattr(reload, "STILL", 0.0)
     if not stops:
         monkeypatch.setattr(reload, "PATIENCE", 0.05)

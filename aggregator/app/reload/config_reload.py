@@ -16,6 +16,7 @@ from aggregator.config.errors import ConfigError
 from aggregator.config.files.watch import Stamp, signature
 from aggregator.config.load import Loaded
 from aggregator.config.model import Config
+from aggregator.domain.bounds.ticks import until_next
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.problems import Problem
 from aggregator.redaction.redactor import Redactor
@@ -116,7 +117,7 @@ class ConfigReload:
     async def _wait(self) -> bool:
         """Wait until the next check is due; return whether a reload was requested."""
         try:
-            async with asyncio.timeout(EVERY):
+            async with asyncio.timeout(until_next(EVERY)):
                 await self._requested.wait()
         except TimeoutError:
             return False

@@ -11,6 +11,7 @@ from aggregator.app.key_sync import KeySync
 from aggregator.app.reload.file_look import FileLook
 from aggregator.code.programs import check_code
 from aggregator.config.files.watch import Stamp, stamp
+from aggregator.domain.bounds.ticks import until_next
 from aggregator.domain.errors import OperatorError
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.list_changed import ListChanges
@@ -94,7 +95,7 @@ class PolicyReload:
         log_problems(self._live)
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(EVERY):
+                async with asyncio.timeout(until_next(EVERY)):
                     await self._wake.wait()
             self._wake.clear()
             now = await self._look.take(signature, self._live.folder)

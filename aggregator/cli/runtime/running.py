@@ -115,8 +115,10 @@ async def wait_asked(asked: Callable[[], bool]) -> None:
     """Return once the process is asked to end."""
     import asyncio  # the supervisor of workers loads no event loop
 
+    from aggregator.domain.bounds.ticks import until_next
+
     while not await asyncio.to_thread(asked):  # noqa: ASYNC110 - another process gives no event
-        await asyncio.sleep(LOOK_EVERY)
+        await asyncio.sleep(until_next(LOOK_EVERY))
 
 
 def _announce(folder: Path, config: Path | None, address: str) -> tuple[Path, int]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.bounds.ticks import until_next
 from aggregator.domain.text.error_text import error_text
 from aggregator.gateway.views.catalog_builder import CatalogBuilder
 from aggregator.pins.app.first_lists import FirstLists
@@ -315,9 +316,11 @@ class PinSync:
             pause = await self._step()
             if ending or (self._ending and not self._unwritten()):
                 return
-            with suppress(TimeoutError):
+            try:
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
+            except TimeoutError:
+                continue
             self._wake.clear()
             if self._compared.is_set() and not (self._look or self._leaving):
                 await asyncio.sleep(COALESCE)
@@ -344,7 +347,7 @@ class PinSync:
             await self._take_and_judge()
         if self._withheld:
             return AGAIN
-        return LOOK_EVERY if self._lock.path is not None or self._book.open_count() else None
+        return until_next(LOOK_EVERY) if self._lock.path is not None or self._book.open_count() else None
 
     async def _failed(self, problem: str) -> None:
         """Note that the database or the lock file cannot be used; hold items without a pin if that goes on."""
