@@ -42,6 +42,7 @@ class ConfigChanges:
 
     `config` is the configuration to put into force. `replaced` servers need another connection, `amended` ones do not:
     by id, the options that changed. `applied` settings take effect, `kept_back` ones keep the value that they had.
+    `left_out`: other entries than before cannot be used.
     """
 
     config: Config
@@ -52,10 +53,12 @@ class ConfigChanges:
     applied: Fields
     kept_back: Fields
     reordered: bool
+    left_out: bool
 
     def __bool__(self) -> bool:
         """Return whether anything changes that is in force."""
-        return bool(self.added or self.removed or self.replaced or self.amended or self.applied or self.reordered)
+        servers = self.added or self.removed or self.replaced or self.amended or self.reordered or self.left_out
+        return bool(servers or self.applied)
 
     def lines(self) -> Iterator[str]:
         """Yield sentences for the log; none about `kept_back`."""
@@ -67,6 +70,8 @@ class ConfigChanges:
             yield f"server {server} has other settings ({', '.join(fields)}) on the same connection"
         if self.applied:
             yield f"in effect: {', '.join(self.applied)}"
+        if self.left_out:
+            yield "other entries are left out than before"
         if self.reordered:
             yield "the servers are in another order"
 
@@ -100,6 +105,7 @@ def difference(old: Config, new: Config) -> ConfigChanges:
         applied=tuple(name for name in settings if name in AT_ONCE),
         kept_back=kept_back,
         reordered=both != [name for name in before if name in after],
+        left_out=old.left_out != new.left_out,
     )
 
 

@@ -20,13 +20,13 @@ from aggregator.config.files.report import Report, Where, did_you_mean, dotted, 
 from aggregator.config.files.trust import TrustList
 from aggregator.config.model import Config
 from aggregator.config.sections import SETTINGS, allowing, is_needed, read_sections
-from aggregator.config.server_config import ServerConfig
+from aggregator.config.server_config import LeftOutEntry, ServerConfig
 from aggregator.config.servers.database_password import LatePassword, take_password
 from aggregator.config.servers.entry_key import configuration_of, entry_key
 from aggregator.config.servers.expand import Expander
 from aggregator.config.servers.fallbacks import settle_fallbacks
-from aggregator.config.servers.foreign import IGNORED_ROOT, is_comment
-from aggregator.config.servers.names import folded
+from aggregator.config.servers.foreign import IGNORED_ROOT, MEANT, is_comment
+from aggregator.config.servers.names import folded, usable
 from aggregator.config.servers.secrets import secrets_in_address
 from aggregator.config.servers.server import Override, ServerReader, read_overrides
 from aggregator.config.settings import TlsConfig
@@ -42,6 +42,8 @@ __all__ = ["ConfigError", "Loaded", "find_config", "load", "load_content", "load
 ROOTS = ("mcpServers", "servers")  # the second is VS Code's
 ROOT_KEYS = (*ROOTS, *SETTINGS, "$schema")
 _SERVER_MARKS = frozenset({"command", "url", "serverUrl", "httpUrl"})
+# The first step of a path in an entry.
+_FIELD = re.compile(r"\.([A-Za-z_]+)")
 # The URL of an SQLite file by a relative path.
 _RELATIVE_STORAGE = re.compile(r"(sqlite(?:\+aiosqlite)?:///)(?![/:])(.+)", re.DOTALL)
 
@@ -170,12 +172,14 @@ def _loaded(
     stored, password = take_password(root, expander)
     config = read_sections(stored, expander, report)
     variables: dict[str, Mapping[str, bool]] = {"": expander.looked_up}
-    servers = settle_fallbacks(tuple(_servers(root, expander, report, variables)), partial(_place, root), report)
+    left_out: list[LeftOutEntry] = []
+    read = tuple(_servers(root, expander, report, variables, left_out))
+    servers = settle_fallbacks(read, partial(_place, root), report)
     if name != "environment" and not servers and not report.problems:
         report.warning((), "The file lists no servers.", 'Add some under "mcpServers".')
     configuration = configuration_of(path, config.storage, config.replicas.group)
     servers = tuple(one.model_copy(update={"entry": entry_key(configuration, one)}) for one in servers)
-    config = config.model_copy(update={"servers": servers})
+    config = config.with_entries(servers, left_out)
     expander.secrets.update(secrets_in_address(config.storage or ""))
     tls = config.http.tls
     own = [config.audit.chain_key, config.replicas.key, tls.key_password if tls is not None else None]
@@ -208,22 +212,39 @@ def _content(path: Path, trust: TrustList | None) -> bytes:
 
 
 def _servers(
-    root: JsonObject, expander: Expander, report: Report, variables: dict[str, Mapping[str, bool]]
+    root: JsonObject,
+    expander: Expander,
+    report: Report,
+    variables: dict[str, Mapping[str, bool]],
+    left_out: list[LeftOutEntry],
 ) -> Iterator[ServerConfig]:
-    """Yield the servers; the variables that each entry looks up go to `variables`, by its key."""
+    """Yield the servers. The variables that each entry looks up go to `variables`, by its key; entries that cannot be
+    used go to `left_out`.
+    """
     environment = Report("environment", report.problems)
     overrides = read_overrides(expander.environ, environment)
     expander.secrets.update(o.address for o in overrides.values() if o.address)
     reader = ServerReader(expander, environment, variables)
     used: set[str] = set()
     for where in ROOTS:
-        for key, raw in _entries(root, where, report):
+        for key, raw in _entries(root, where, report, left_out):
             used.add(folded(key))
+            before = len(report.problems)
             if server := reader.read(key, raw, (where, key), report, overrides.get(folded(key))):
                 yield server
+            else:
+                fault = next(one.where for one in report.problems[before:] if one.severity == "error")
+                left_out.append(_left_out(key, fault.removeprefix(dotted((where, key)))))
     for name, override in overrides.items():
         if name not in used and (server := _from_environment(name, override, reader)):
             yield server
+
+
+def _left_out(key: str, fault: str) -> LeftOutEntry:
+    """Return an entry that cannot be used; `fault` is the path in it of its first error."""
+    field = _FIELD.match(fault)
+    what = f"`{field[1]}`" if field is not None and field[1] in MEANT else "the entry"
+    return LeftOutEntry(usable(key) or key, f"{what} cannot be used")
 
 
 def _place(root: Mapping[str, object], server: ServerConfig) -> Where:
@@ -244,7 +265,9 @@ def _from_environment(name: str, override: Override, reader: ServerReader) -> Se
     return reader.read(name.lower(), {}, (f"{name}_MCP_SERVER_URL",), reader.environment, override)
 
 
-def _entries(root: JsonObject, where: str, report: Report) -> Iterator[tuple[str, object]]:
+def _entries(
+    root: JsonObject, where: str, report: Report, left_out: list[LeftOutEntry]
+) -> Iterator[tuple[str, object]]:
     entries = root.get(where)
     if entries is None:
         return
@@ -252,6 +275,7 @@ def _entries(root: JsonObject, where: str, report: Report) -> Iterator[tuple[str
         report.error(
             (where,), f"Expected an object in {{ }}, got {kind(entries)}.", 'Write {"name": {"command": ...}}.'
         )
+        left_out.append(LeftOutEntry(where, "it is no object in { }"))
         return
     for key in entries.repeated:
         report.warning(

@@ -1,12 +1,15 @@
 """The model of the whole configuration; docs/configuration.md and the JSON Schema are generated from the
 descriptions."""
 
-from pydantic import Field
+from collections.abc import Iterable
+from typing import Self
+
+from pydantic import Field, PrivateAttr
 
 from aggregator.code.config import CodeConfig
 from aggregator.config.auth.issuers import AuthConfig
 from aggregator.config.fields import MIB, Bytes, ConfigModel, Seconds, Whole
-from aggregator.config.server_config import ServerConfig
+from aggregator.config.server_config import LeftOutEntry, ServerConfig
 from aggregator.config.settings import (
     AuditConfig,
     ChecksConfig,
@@ -159,6 +162,19 @@ class Config(ConfigModel):
         description="Receivers of notifications: webhooks and programs.",
         examples=[[{"name": "on-call", "url": "https://hooks.example.com/aggregator"}]],
     )
+
+    _left_out: tuple[LeftOutEntry, ...] = PrivateAttr(default=())
+
+    @property
+    def left_out(self) -> tuple[LeftOutEntry, ...]:
+        """The entries of the file that cannot be used."""
+        return self._left_out
+
+    def with_entries(self, servers: tuple[ServerConfig, ...], left_out: Iterable[LeftOutEntry]) -> Self:
+        """Return the configuration with these servers, and the entries that cannot be used."""
+        made = self.model_copy(update={"servers": servers})
+        made._left_out = tuple(left_out)
+        return made
 
     def all_started(self) -> "Config":
         """Return the configuration with every server started eagerly and never stopped for being idle: for commands

@@ -1,7 +1,7 @@
 """The model of one server's entry; docs/configuration.md and the JSON Schema are generated from the descriptions."""
 
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
@@ -17,6 +17,13 @@ Protocol = Literal["auto", "legacy", "modern"]
 OutputValidation = Literal["enforce", "warn", "off"]
 Isolation = Literal["auto", "shared", "per_agent", "per_session"]
 Start = Literal["eager", "lazy", "on_call"]
+
+
+class LeftOutEntry(NamedTuple):
+    """An entry that cannot be used: its name, and why, as a clause without a value ("`auth` cannot be used")."""
+
+    name: str
+    why: str
 
 
 class ServerConfig(ConfigModel):

@@ -230,11 +230,15 @@ class ToolBrowser:
         await self._host_lists.prepare(host)
         shown = self._host_lists.tools_for(host)[1]
         view = self._views.of(principal)
-        servers, off = self._finder.servers(view), self._finder.switched_off(view)
+        servers, off, left_out = (
+            self._finder.servers(view),
+            self._finder.switched_off(view),
+            self._finder.left_out(view),
+        )
         both = []
         for listing in (whole, shown):
             # A model pays for the instructions too.
-            text = instructions_about(servers, short=is_short(listing), off=off)
+            text = instructions_about(servers, short=is_short(listing), off=off, left_out=left_out)
             both.append(await self._slices.run(_tokens(listing)) + estimate(text))
         return ListCost(len(whole), both[0], len(shown), both[1])
 

@@ -421,7 +421,9 @@ class Dispatcher:
         view, short = self.views.of(host.principal), self._exposure.is_short(self._host_lists.tools_for(host)[1])
         if not self._finder.configured:
             return first_steps(at_machine=host.frontend == "stdio")
-        text = instructions_about(self._finder.servers(view), short=short, off=self._finder.switched_off(view))
+        finder = self._finder
+        off, left_out = finder.switched_off(view), finder.left_out(view)
+        text = instructions_about(finder.servers(view), short=short, off=off, left_out=left_out)
         self._exposure.note_instructions(view, text)
         return text
 

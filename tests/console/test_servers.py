@@ -8,11 +8,15 @@ from typing import Any, Final
 
 import pytest
 
+from aggregator.app.app import App
 from aggregator.config.difference import difference
+from aggregator.config.load import load_mapping
+from aggregator.frontends.server import WebServer
 from aggregator.upstream.stderr_tail import LINES, SIZE
 from tests.access.gateway_harness import tool
 from tests.access.recording_toolbox import RecordingToolbox
 from tests.console.console_harness import SHOP, ConsoleHarness, post
+from tests.console.page_reader import words
 from tests.end_to_end.scripted_host import LEGACY
 from tests.meta.test_indexing import breaks_for
 from tests.peers.serving import BackgroundLoop
@@ -269,3 +273,23 @@ async def test_faults_of_lists_and_tools_that_no_words_find_are_shown(
         notes = {one["name"]: one["notes"] for one in (await client.get("/v1/servers")).json()["servers"]}
     assert notes["shop"] == []
     assert notes["talker"] == [*seen["faults_said"], "its tools cannot be found by words"]
+
+
+@pytest.mark.parametrize("good", [{}, {"shop": {"command": "never"}}], ids=["alone", "beside another"])
+async def test_an_entry_of_a_wrong_form_is_named(background: BackgroundLoop, tmp_path: Path, good: Json) -> None:
+    """Without the value, which may be a secret; no page says that no server is configured."""
+    entries = {**good, "time": {"command": "x", "auth": CANARY}}
+
+    class WithFault(ConsoleHarness):
+        def build_app(self) -> tuple[App, WebServer]:
+            read = load_mapping({"mcpServers": entries}, {}).config
+            self.config = self.config.with_entries(read.servers, read.left_out)
+            return super().build_app()
+
+    faulty = WithFault(background, tmp_path, policies=POLICY)
+    async with faulty.signed_in("viewer") as viewer:
+        for page in ("servers", "pins"):
+            said = words((await viewer.get(f"/console/{page}")).text)
+            assert "time is left out: `auth` cannot be used; run `aggregator doctor`." in said
+            assert "No server is configured" not in said
+            assert CANARY not in said

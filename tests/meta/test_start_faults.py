@@ -9,16 +9,24 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from aggregator.config.load import load_mapping
 from aggregator.config.server_config import ServerConfig
+from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.connection_causes import CAUSES
 from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.views.first_steps import first_steps, own_program
-from aggregator.gateway.views.instructions import MOST_TOKENS, MOST_TOKENS_SHORT, instructions, instructions_about
+from aggregator.gateway.views.instructions import (
+    MOST_TOKENS,
+    MOST_TOKENS_SHORT,
+    instructions,
+    instructions_about,
+    instructions_at_start,
+)
 from aggregator.gateway.views.start_faults import fault_sentence, missing_programs, start_fault
 from aggregator.upstream.lifecycle.states import State, StateAndReason
 from tests import ON_WINDOWS
 from tests.end_to_end.programs import converse
-from tests.meta.conftest import OpenHarness
+from tests.meta.conftest import TOOLS, MetaHarness, OpenHarness
 from tests.peers.toolbox import Json
 
 CANARY: Final = "canary-0123456789-abcdef"
@@ -178,6 +186,58 @@ async def test_without_any_server_a_host_is_told_the_first_steps(tmp_path: Path)
     assert [tool["name"] for tool in listed["tools"]] == ["list_servers"]
     assert " import --write` takes over the servers of Claude" in first["instructions"]
     assert "`aggregator add NAME" in first_steps(at_machine=False)
+
+
+@pytest.mark.parametrize(
+    ("entries", "told"),
+    [
+        ({"time": {"command": "x", "auth": CANARY}}, "time is left out: `auth` cannot be used"),
+        ({"time": {"url": f"htp://{CANARY}"}}, "time is left out: `url` cannot be used"),
+        (
+            {"my time": {"command": "x", "tools": {"timeout": CANARY}}},
+            "my-time is left out: `tools` cannot be used",
+        ),
+        ({CANARY: "x", "b": {}}, f"{CANARY} and b are left out: the entry cannot be used"),
+        ([CANARY], "mcpServers is left out: it is no object in { }"),
+    ],
+)
+async def test_an_entry_of_a_wrong_form_is_not_told_as_none(tmp_path: Path, entries: Any, told: str) -> None:
+    """All entries are wrong: a host is told which, and no value of the file."""
+    named = {"mcpServers": entries}
+    loaded = load_mapping(named, {})
+    assert instructions_at_start(loaded.config, None) == f"{told}; run `aggregator doctor`."
+    assert not [one for one in loaded.problems if CANARY in one.message]
+
+
+async def test_a_host_reads_which_entries_are_left_out(tmp_path: Path) -> None:
+    """Of one wrong entry alone; in the first answer over stdio and in `list_servers`."""
+    first, listed, seen = await _first_session(tmp_path, {"time": {"command": "x", "auth": "Bearer 1"}})
+    assert first["instructions"] == "time is left out: `auth` cannot be used; run `aggregator doctor`."
+    assert [tool["name"] for tool in listed["tools"]] == ["list_servers"]
+    assert seen["content"][0]["text"] == first["instructions"]
+
+
+RULES: Final = {"agents": {"local": {"allow": ["*"]}, "guest": {"allow": ["maps.*"]}}}
+
+
+@pytest.mark.parametrize("policies", [None, RULES])
+async def test_a_wrong_entry_beside_good_ones_is_named_to_those_who_might_use_it(policies: Json | None) -> None:
+    entries = {"maps": {"command": "never"}, "time": {"command": "x", "auth": "Bearer 1"}}
+    harness = MetaHarness(load_mapping({"mcpServers": entries}, {}).config, {"maps": TOOLS["maps"]}, policies)
+    sentence = "time is left out: `auth` cannot be used; run `aggregator doctor`."
+    begun: Json = {"protocolVersion": "2025-06-18"}
+    async with Tasks("the gateway of a test") as tasks:
+        tasks.start(harness.app.gateway.run())
+        tasks.start(harness.app.updates.run())
+        for agent, named in [("local", True), *([("guest", False)] if policies else [])]:
+            host = harness.host(agent)
+            instructions = (await harness.ask(host, "initialize", begun))["result"]["instructions"]
+            said = [instructions, await harness.text(host, "list_servers")]
+            said += [await harness.text(host, "search_tools", query=query) for query in ("zzzz qqqq", "time zzzz")]
+            assert [sentence in one for one in said] == [named] * 4, agent
+            for tool_name in ("list_servers", "search_tools"):
+                assert (await harness.text(host, tool_name, server="time") == sentence) is named
+        await tasks.cancel()
 
 
 def test_the_program_is_named_as_a_terminal_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

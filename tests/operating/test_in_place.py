@@ -11,7 +11,8 @@ import pytest
 from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.app.reload.config_reload import ConfigSource
-from aggregator.config.load import Loaded
+from aggregator.config.difference import difference
+from aggregator.config.load import Loaded, load_mapping
 from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
 from aggregator.config.server_parts import LimitsConfig
@@ -169,3 +170,17 @@ async def test_a_time_that_was_changed_holds_for_lists(caplog: pytest.LogCapture
         assert "its tools could not be listed, the old ones stay: no answer within 0.02 s" in caplog.text
         assert (upstream.state, upstream.reconnects) == ("ready", 0)
         assert harness.tools() == ["web.echo", "web.odd"]
+
+
+def test_a_wrong_entry_that_is_taken_out_or_put_right_is_a_change() -> None:
+    """Hosts are told no longer that it is left out, though nothing else differs."""
+    wrong, good = {"b": {"command": "x", "auth": "y"}}, {"a": {"command": "x"}}
+    old, gone, mended = (
+        load_mapping({"mcpServers": {**good, **more}}, {}).config for more in (wrong, {}, {"b": {"command": "x"}})
+    )
+    taken = difference(old, gone)
+    assert taken
+    assert taken.config.left_out == ()
+    assert list(taken.lines()) == ["other entries are left out than before"]
+    assert difference(old, mended).added == ("b",)
+    assert not difference(old, old.all_started().model_copy(update={"servers": old.servers}))

@@ -19,6 +19,8 @@ SECRET_FIELDS = frozenset(
 _LONGEST_SHOWN = 40
 # Sections that stand where words may stand, too.
 _FORMS = frozenset({"AcceptedChanges"})
+# The errors of a value that stands in place of an object.
+_OBJECTS = frozenset({"model_type", "dict_type", "mapping_type"})
 
 _EXPECTED = {
     "string": "a text in double quotes",
@@ -103,7 +105,9 @@ def _place(loc: Where, written: Mapping[str, object], place: Callable[[Where], W
 
 def _sentences(detail: "ErrorDetails", field: Where, came: tuple[object, ...]) -> tuple[str, str]:
     expected, fix = _expected(detail, field)
-    got = f", got {_shown(came[0], field)}" if came else ""
+    # A text in place of an object may be a secret, as in `"auth": "Bearer ..."`.
+    hidden = detail["type"] in _OBJECTS and bool(came) and isinstance(came[0], str)
+    got = f", got {kind(came[0]) if hidden else _shown(came[0], field)}" if came else ""
     return f"Expected {expected}{got}.", _meant(detail, came) or fix
 
 

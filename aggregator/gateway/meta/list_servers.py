@@ -14,7 +14,7 @@ from aggregator.gateway.meta.name_resolution import is_every_server, no_server
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
 from aggregator.gateway.views.instructions import no_servers
 from aggregator.gateway.views.server_seen import ServerSeen
-from aggregator.gateway.views.start_faults import DOCTOR
+from aggregator.gateway.views.start_faults import DOCTOR, left_out_sentence
 from aggregator.upstream.lifecycle.states import round_duration
 
 # Characters. A server's instructions are untrusted text and take up the model's context.
@@ -47,11 +47,13 @@ async def list_servers(asking: MetaToolCall) -> str:
         if (progress := finder.meanings.progress) is not None:
             lines.append(f"Found by meaning so far: {progress.found:,} of {progress.tools:,} tools.")
         lines += await _of_host(asking)
-        steps = asking.first_steps or no_servers(finder.switched_off(view))
-        return "\n".join(filter(None, lines)) or steps
+        known, left_out = "\n".join(filter(None, lines)), finder.left_out(view)
+        if known:
+            return "\n".join(filter(None, (known, left_out_sentence(left_out))))
+        return asking.first_steps or no_servers(finder.switched_off(view), left_out)
     seen = finder.server_named(view, wanted)
     if seen is None:
-        return no_server(finder.servers(view), wanted)
+        return no_server(finder, view, wanted)
     missing = await asking.resolver.login(view, seen.config.id)
     if missing is not None:
         # As an error, since nothing else may hold a link: it is kept out of the records.

@@ -21,6 +21,7 @@ from aggregator.gateway.meta.argument_aliases import unfenced
 from aggregator.gateway.meta.rendering import rendered
 from aggregator.gateway.views.finder import Finder
 from aggregator.gateway.views.server_seen import ServerSeen
+from aggregator.gateway.views.start_faults import left_out_sentence
 from aggregator.gateway.views.views import View
 from aggregator.pins.gateway.answers import held_note
 
@@ -147,11 +148,16 @@ def is_every_server(finder: Finder, view: View, name: str) -> bool:
     return caseless(name) in _EVERY and finder.server_named(view, name) is None
 
 
-def no_server(servers: Sequence[ServerSeen], name: str) -> str:
-    """Return the answer to a question about a server that there is not: the nearest ones, else all."""
+def no_server(finder: Finder, view: View, name: str) -> str:
+    """Return the answer to a question about a server that there is not: why its entry is left out, else the nearest
+    servers, else all.
+    """
+    asked, servers = loosened(name[:_LONGEST]), finder.servers(view)
+    if wrong := [entry for entry in finder.left_out(view) if loosened(entry.name) == asked]:
+        return left_out_sentence(wrong)
     said = f"There is no server {quoted(name)}."
     by_name = {loosened(one): seen.name for seen in servers for one in (seen.config.id, seen.name)}
-    near = get_close_matches(loosened(name[:_LONGEST]), by_name, 3, _ALIKE)
+    near = get_close_matches(asked, by_name, 3, _ALIKE)
     if near:
         return f"{said} Did you mean {' or '.join(dict.fromkeys(by_name[one] for one in near))}?"
     return f"{said} {all_servers(servers)}"

@@ -10,6 +10,7 @@ from aggregator.gateway.meta.name_resolution import all_servers, is_every_server
 from aggregator.gateway.meta.rendering import answer, not_searchable, rendered, still_indexing
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
 from aggregator.gateway.views.finder import MOST_FOUND
+from aggregator.gateway.views.start_faults import left_out_sentence
 from aggregator.pins.gateway.answers import held_note
 from aggregator.skills.meta_tools import skill_lines
 
@@ -43,7 +44,7 @@ async def search_tools(asking: MetaToolCall) -> str:
     if server is not None:
         seen = finder.server_named(view, server)
         if seen is None:
-            return no_server(finder.servers(view), server)
+            return no_server(finder, view, server)
         server = seen.config.id
     judged = None
     if query:
@@ -106,9 +107,10 @@ async def _nothing(asking: MetaToolCall, query: str, server: str | None) -> str:
     away = [seen for seen in asked if not seen.tools and not seen.held]
     sentences += [f"{seen.name} is {seen.state}: its tools cannot be found now." for seen in away]
     sentences += [f"Of {seen.name}, {held_note(seen.held)}." for seen in asked if seen.held]
+    sentences.append(left_out_sentence(finder.left_out(view)))
     if query:
         sentences.append(all_servers(servers))
-    return " ".join(sentences)
+    return " ".join(filter(None, sentences))
 
 
 TOOL: Final = MetaTool(_RECORD, search_tools, _UNLISTED)

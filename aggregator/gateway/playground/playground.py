@@ -180,8 +180,9 @@ class Playground:
         had = await self._views.prepare_resources(view, items, self._slices)
         short = self._exposure.is_short(listed)
         # A model pays for the instructions too.
-        off = self._finder.switched_off(view)
-        text = estimate(instructions_about(self._finder.servers(view), short=short, off=off))
+        off, left_out = self._finder.switched_off(view), self._finder.left_out(view)
+        said = instructions_about(self._finder.servers(view), short=short, off=off, left_out=left_out)
+        text = estimate(said)
         cost = await self._slices.run(self._exposure.cost_steps(listed)) + text
         all_cost = cost if listed is whole else await self._slices.run(self._exposure.cost_steps(whole)) + text
         return {

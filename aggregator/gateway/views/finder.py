@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.listing import Listing
 from aggregator.config.model import Config
-from aggregator.config.server_config import ServerConfig
+from aggregator.config.server_config import LeftOutEntry, ServerConfig
 from aggregator.config.servers.names import source_of
 from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.bounds.slices import Slices
@@ -122,8 +122,8 @@ class Finder:
 
     @property
     def configured(self) -> bool:
-        """True if the configuration has a server."""
-        return bool(self._config.servers)
+        """True if the configuration has a server, or an entry for one that cannot be used."""
+        return bool(self._config.servers or self._config.left_out)
 
     @property
     def made_of(self) -> tuple[object, ...]:
@@ -147,8 +147,10 @@ class Finder:
         return self._fresh.is_set() and self.meanings.tools is None and self.skills.settled and not self._unsearchable
 
     def explains(self, view: View) -> bool:
-        """Return whether no server is configured, or one that the agent may know of could not be reached yet."""
-        return not self.configured or any(seen.is_unreached for seen in self.servers(view))
+        """Return whether no server is configured, or one that the agent may know of could not be reached yet, or is
+        left out.
+        """
+        return not self.configured or any(seen.is_unreached for seen in self.servers(view)) or bool(self.left_out(view))
 
     def reconfigure(self, config: Config) -> None:
         """Take the servers and search settings of a new configuration."""
@@ -321,6 +323,10 @@ class Finder:
     def switched_off(self, view: View) -> list[str]:
         """Return the names of the servers that the agent could use if they were switched on in the configuration."""
         return self._known_servers.switched_off(view)
+
+    def left_out(self, view: View) -> list[LeftOutEntry]:
+        """Return the entries that cannot be used, of those that the agent may know of."""
+        return [entry for entry in self._config.left_out if view.might_use_entry(entry.name)]
 
     def unreachable(self, tools: Iterable[ToolRecord]) -> list[str]:
         """Return the names of the servers of these tools to which no call can go now."""

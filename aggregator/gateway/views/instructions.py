@@ -12,10 +12,10 @@ from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
 from aggregator.config.model import Config
-from aggregator.config.server_config import ServerConfig
+from aggregator.config.server_config import LeftOutEntry, ServerConfig
 from aggregator.config.settings import Expose
 from aggregator.gateway.views.first_steps import first_steps
-from aggregator.gateway.views.start_faults import DOCTOR, fault_sentence, missing_programs
+from aggregator.gateway.views.start_faults import DOCTOR, fault_sentence, left_out_sentence, missing_programs
 from aggregator.upstream.lifecycle.states import State
 
 # Tokens of the whole text, as `domain.text.tokens` estimates them, which every session of a model pays. With a short
@@ -71,39 +71,48 @@ class ServerView(Protocol):
 
     def might_use(self, server: ServerConfig) -> bool: ...
 
+    def might_use_entry(self, name: str) -> bool: ...
+
     def expose(self, frontend: Expose) -> Expose: ...
 
 
 def instructions_at_start(config: Config, view: ServerView | None) -> str:
     """Return the text for a host over stdio before the servers are known. Without policies, `view` is None."""
-    if not config.servers:
+    if not config.servers and not config.left_out:
         return first_steps(at_machine=True)
     servers = [server for server in config.servers if server.enabled and (view is None or view.might_use(server))]
     expose = config.stdio.expose or config.expose
     short = (expose if view is None else view.expose(expose)) in ("search", "code")
     off = [_name(one) for one in config.servers if not one.enabled and (view is None or view.might_use(one))]
-    return instructions(servers, {}, short=short, faults=missing_programs(servers), off=off)
+    left_out = [one for one in config.left_out if view is None or view.might_use_entry(one.name)]
+    return instructions(servers, {}, short=short, faults=missing_programs(servers), off=off, left_out=left_out)
 
 
-def instructions_about(servers: Sequence[KnownServer], *, short: bool, off: Sequence[str] = ()) -> str:
-    """Return the text about servers that an agent may know of. off: see `no_servers`."""
+def instructions_about(
+    servers: Sequence[KnownServer], *, short: bool, off: Sequence[str] = (), left_out: Sequence[LeftOutEntry] = ()
+) -> str:
+    """Return the text about servers that an agent may know of. off, left_out: see `no_servers`."""
     said = {server.config.id: server.instructions for server in servers}
     # A host may ask before its servers have been tried.
     untried = missing_programs(server.config for server in servers if server.state == "starting")
     faults = untried | {server.config.id: fault for server in servers if (fault := server.start_fault)}
-    return instructions([server.config for server in servers], said, short=short, faults=faults, off=off)
+    configs = [server.config for server in servers]
+    return instructions(configs, said, short=short, faults=faults, off=off, left_out=left_out)
 
 
-def no_servers(off: Sequence[str]) -> str:
-    """Return the sentence for an agent that may know of no server.
+def no_servers(off: Sequence[str], left_out: Sequence[LeftOutEntry]) -> str:
+    """Return the sentences for an agent that may know of no server.
 
-    off: the names of the servers that it could use if they were switched on.
+    off: the names of the servers that it could use if they were switched on; left_out: the entries that it could use if
+    they were right.
     """
+    wrong = left_out_sentence(left_out)
     if not off:
-        return _NOTHING
+        return wrong or _NOTHING
     more = f" and {len(off) - _OFF_NAMED} more" if len(off) > _OFF_NAMED else ""
     are = "are" if len(off) > 1 else "is"
-    return f"No tools are here: {', '.join(off[:_OFF_NAMED])}{more} {are} switched off; {DOCTOR}, which says why."
+    switched = f"No tools are here: {', '.join(off[:_OFF_NAMED])}{more} {are} switched off; {DOCTOR}, which says why."
+    return f"{switched} {wrong}".rstrip()
 
 
 def instructions(
@@ -113,16 +122,17 @@ def instructions(
     short: bool,
     faults: Mapping[str, str] = _NO_FAULTS,
     off: Sequence[str] = (),
+    left_out: Sequence[LeftOutEntry] = (),
 ) -> str:
     """Return the text. `said` holds the servers' own instructions by id; `short`: not every tool is listed.
 
-    `faults` holds by id why servers do not start here; `off`: see `no_servers`.
+    `faults` holds by id why servers do not start here; `off`, `left_out`: see `no_servers`.
 
     It takes at most `MOST_TOKENS`, or `MOST_TOKENS_SHORT` if short: the servers' own words get shorter first, then
     descriptions are left out, the last server's first, then names. It depends on the configuration and on `said` only.
     """
     if not servers:
-        return "\n".join([*([HOW_TO_FIND] if short else []), no_servers(off)])
+        return "\n".join([*([HOW_TO_FIND] if short else []), no_servers(off, left_out)])
     told = tuple(
         DescribedServer(
             _name(server),
@@ -131,7 +141,8 @@ def instructions(
         )
         for server in servers
     )
-    amiss = fault_sentence([(_name(server), faults[server.id]) for server in servers if server.id in faults])
+    silent = fault_sentence([(_name(server), faults[server.id]) for server in servers if server.id in faults])
+    amiss = "\n".join(filter(None, (silent, left_out_sentence(left_out))))
     return _text(told, any(server.prefix for server in servers), short, amiss)
 
 

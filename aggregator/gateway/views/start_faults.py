@@ -55,16 +55,26 @@ def missing_programs(servers: Iterable[ServerConfig]) -> dict[str, str]:
 
 def fault_sentence(faults: Sequence[tuple[str, str]]) -> str:
     """Return the sentence about servers that do not start here, by name; empty if all do."""
+    return _sentence(faults, ("does not start here", "do not start here", "do not either"))
+
+
+def left_out_sentence(entries: Sequence[tuple[str, str]]) -> str:
+    """Return the sentence about entries that cannot be used, by name with the reason; empty if all can."""
+    return _sentence(entries, ("is left out", "are left out", "are too"))
+
+
+def _sentence(faults: Sequence[tuple[str, str]], verbs: tuple[str, str, str]) -> str:
+    """Return the sentence about names with one fault each. `verbs` are for one name, for several, and for the rest."""
     if not faults:
         return ""
+    one, several, rest = verbs
     by_fault: dict[str, list[str]] = {}
     for name, fault in faults[:_NAMED]:
         by_fault.setdefault(fault, []).append(_short(name))
     said = [
-        f"{' and '.join(names)} {'does' if len(names) == 1 else 'do'} not start here: {fault}"
-        for fault, names in by_fault.items()
+        f"{' and '.join(names)} {one if len(names) == 1 else several}: {fault}" for fault, names in by_fault.items()
     ]
-    more = [f"{len(faults) - _NAMED} more do not either"] if len(faults) > _NAMED else []
+    more = [f"{len(faults) - _NAMED} more {rest}"] if len(faults) > _NAMED else []
     return f"{'; '.join([*said, *more, DOCTOR])}."
 
 

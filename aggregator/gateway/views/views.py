@@ -237,6 +237,10 @@ class View:
         """
         return self.decide_name(server, own_name).visible
 
+    def might_use_entry(self, name: str) -> bool:
+        """Return whether an entry of the configuration that cannot be used may be named to this agent."""
+        return self.ruling(ToolRecord(name, name, "?", {}, {}, 0.0)).decision.visible
+
     def decide_name(self, server: ServerConfig, own_name: str) -> Decision:
         """Return the decision about a tool of that name, whether or not there is one."""
         return self.ruling(ToolRecord(server.id, server.prefix, own_name, {}, {}, server.timeout)).decision

@@ -18,6 +18,7 @@ from aggregator.frontends.console.view import (
     PageView,
     Redirect,
 )
+from aggregator.gateway.views.start_faults import left_out_sentence
 from aggregator.pins.console.data import NAME, Rows, held_of, is_changed, is_held, item_data, listed, unremembered
 from aggregator.pins.decide.upgrade import OpenCounts, between
 from aggregator.pins.gateway.state import HeldItem
@@ -60,7 +61,12 @@ class PinsPage:
         servers = [self._server(server, found) for server, found in rows.items()]
         servers.sort(key=lambda one: (-one["held"], -one["waits"], -one["changed"], one["id"]))
         problem = self._parts.pins.problem if self._parts.pins is not None else None
-        data = {"servers": servers, "problem": problem or "", "pinning": self._parts.pins is not None}
+        data = {
+            "servers": servers,
+            "problem": problem or "",
+            "pinning": self._parts.pins is not None,
+            "left_out": left_out_sentence(self._parts.config().left_out),
+        }
         return PageView("pins.html", "Pins", data)
 
     async def show(self, request: ConsoleRequest) -> PageView:

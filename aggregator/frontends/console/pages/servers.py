@@ -12,6 +12,7 @@ from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.tool_data import ROWS, bounded, chosen_page, link, pin_link
 from aggregator.frontends.console.view import ConsoleRequest, NotPossible, NotThere, PageRoute, PageView, Redirect
 from aggregator.gateway.views.server_seen import ASKS_IN_CALLS
+from aggregator.gateway.views.start_faults import left_out_sentence
 from aggregator.storage.audit.recent import events_of_server
 from aggregator.upstream.server_actions import ActionRefused
 from aggregator.upstream.upstream import Upstream
@@ -70,6 +71,7 @@ class ServersPage:
             "pages": pages,
             "total": len(found),
             "servers": [self._row(one, tools, values=request.person.may("approver")) for one in shown],
+            "left_out": left_out_sentence(self._parts.config().left_out),
         }
         return PageView("servers.html", "Servers", data)
 
