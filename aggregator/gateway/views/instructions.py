@@ -231,7 +231,8 @@ def brief(words: str, most: int = _OWN[0]) -> str:
 
 def _plain(words: str) -> str:
     """Return a text on one line, without invisible characters."""
-    return "".join(char for char in " ".join(words[:_READ].split()) if char.isprintable())
+    line = " ".join(words[:_READ].split())
+    return line if line.isprintable() else "".join(filter(str.isprintable, line))
 
 
 def _name(server: ServerConfig) -> str:
