@@ -80,6 +80,36 @@ async def test_only_where_it_is_exposed(open_harness: OpenHarness, settings: Jso
             assert error_data(inside)["code"] == "unknown_tool"
 
 
+_ALONE: Final = "call_tool, search_tools and describe_tools have nothing before their names"
+_BY_CALL: Final = "Call it by call_tool(name, {arguments})"
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("call_tool('mcp__aggregator__list_servers')", "maps (ready, 2 tools)"),
+        ("call_tool('aggregator.search_tools', {'query': 'weather'})", "maps.get_weather: Weather forecast"),
+        ("call_tool('mcp__aggregator__call_tool', {'name': 'maps.drive', 'arguments': {}})", "did drive"),
+        ("call_tool('SearchTools', {'query': 'weather'})", "Did you mean 'search_tools'?"),
+        ("call_tool('nix.search_tools', {'query': 'weather'})", "Did you mean 'search_tools'?"),
+        ("call_tool('aggregator_search_tools', {'query': 'weather'})", "Did you mean 'search_tools'?"),
+        ("mcp__aggregator__call_tool('maps.drive', {})", _ALONE),
+        ("aggregator__search_tools('weather')", _ALONE),
+        ("aggregator.call_tool('maps.drive')", _ALONE),
+        ("functions.describe_tools(['maps.drive'])", _ALONE),
+        ("from aggregator import call_tool", "call_tool, search_tools and describe_tools need no import"),
+        ("mcp__aggregator__list_servers()", _BY_CALL),
+        ("read_result('h')", _BY_CALL),
+        ("mcp__maps__drive()", "A tool is called by call_tool('server.tool', {arguments})"),
+    ],
+)
+async def test_our_tools_by_the_names_of_hosts(open_harness: OpenHarness, code: str, said: str) -> None:
+    """Those that name one tool work, as outside of a program; for others the error says what to write."""
+    async with open_harness(expose="code") as harness:
+        text, _ = await ran(harness, harness.host("local"), code)
+        assert said in text
+
+
 async def test_a_policy_gives_it_to_an_agent(open_harness: OpenHarness) -> None:
     """`expose` of an agent counts before that of the frontend, both ways."""
     policies = {"agents": {"coder": {"allow": ["maps.*"], "expose": "code"}, "other": {"allow": ["maps.*"]}}}

@@ -41,8 +41,13 @@ _REMEDIES: Final = tuple(
             f"Modules: {', '.join(MODULES)}. call_tool, search_tools and describe_tools need no import.",
         ),
         (
-            r"^NameError: name '(list_servers|read_result|match_intent|read_tool|report_tool)'",
+            r"^NameError: name '\w*(list_servers|read_result|match_intent|read_tool|report_tool)'",
             "Call it by call_tool(name, {arguments}).",
+        ),
+        # Names of our tools as hosts write them.
+        (
+            r"^NameError: name '(\w+_(call_tool|search_tools|describe_tools)|aggregator|functions|mcp|client|tools)'",
+            "In a program, call_tool, search_tools and describe_tools have nothing before their names.",
         ),
         (r"^NameError: name '(exit|quit)'|^AttributeError: module 'sys' has no attribute 'exit'|^SystemExit", _ENDS),
         (r"^RuntimeError: Internal error in monty: exceptions can only be called with", "An exception takes one text."),

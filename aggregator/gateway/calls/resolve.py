@@ -119,7 +119,7 @@ class Resolver:
 
     def _own_nearest(self, name: str) -> list[str]:
         """Return the tool of ours that a name is another spelling of, or names as a tool of an unknown server."""
-        parts = (name, *(tool for _, tool in spellings(without_host_prefix(name))))
+        parts = (name, name.removeprefix("aggregator_"), *(tool for _, tool in spellings(without_host_prefix(name))))
         return list(dict.fromkeys(self._own[key] for part in parts if (key := loosened(part)) in self._own))
 
     async def is_written(self, view: View, name: str) -> bool:
