@@ -28,25 +28,32 @@ _INDEX_OPTION: Final = {"npm": "--registry", "pypi": "--default-index", "nuget":
 _OF_THIS_MACHINE: Final = (
     "-v",
     "--volume",
+    "--volumes-from",
     "--mount",
     "--privileged",
     "--network",
     "--net",
     "--pid",
     "--ipc",
+    "--uts",
     "--userns",
+    "--cgroupns",
     "--device",
+    "--gpus",
     "--cap-add",
     "--security-opt",
     "--env-file",
     "-p",
     "--publish",
+    "-P",
+    "--publish-all",
 )
 
 
 # Variables that make a program run something else.
 _STEERING: Final = frozenset(
-    {"PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "NODE_OPTIONS", "BASH_ENV", "PYTHONSTARTUP"}
+    {"PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "DYLD_LIBRARY_PATH"}
+    | {"NODE_OPTIONS", "NODE_PATH", "BASH_ENV", "PYTHONSTARTUP", "PYTHONPATH", "PYTHONHOME"}
 )
 
 

@@ -211,7 +211,9 @@ async def test_an_existing_name(config: Path) -> None:
         (("x",), "Write `aggregator add NAME"),
         (("x", "https://a.example.com", "more"), "takes no arguments"),
         (("https://a.example.com", "x"), "cannot be a server's name"),
-        (("//x", "--", "y"), "cannot be a server's name"),
+        (("//x", "--", "y"), "cannot be a server's name: use letters, digits, `_` and `-`."),
+        (("!?", "--", "y"), "'!?' cannot be a server's name: use letters, digits, `_` and `-`."),
+        (("_box", "--", "y"), "'_box' cannot be a server's name: use letters, digits, `_` and `-`."),
         (("my box", "--", "y"), "names of tools cannot hold it. Write my-box."),
         (("x", "--header", "A: b", "--", "y"), "--header has no effect on a program"),
         (("x", "--set", "A=b", "--", "y"), "--set has no effect"),
@@ -436,6 +438,24 @@ async def test_a_file_with_several_choices(config: Path) -> None:
     ended = await add(config, "--from", str(file), "--use", "npm")
     assert ended.code == 2
     assert "has nothing of the kind npm; it has oci, remote" in ended.err
+
+
+async def test_each_kind_can_be_chosen(config: Path) -> None:
+    """`--use` of every kind that a description can have; one that it has not is named as that, not as unknown."""
+    names = {"npm": "@a/weather", "pypi": "weather", "oci": "a/weather", "nuget": "A.Weather"}
+    stdio = {"transport": {"type": "stdio"}, "version": "1.0.0"}
+    packages = [{"registryType": kind, "identifier": name, **stdio} for kind, name in names.items()]
+    address = "https://weather.example.com/sse"
+    file = config.parent / "server.json"
+    file.write_text(json.dumps(server(*packages, remotes=[{"type": "sse", "url": address}])))
+    for kind, name in {**names, "remote": address}.items():
+        ended = await add(config, f"by-{kind}", "--from", str(file), "--use", kind, "--no-connect", "--yes")
+        assert ended.code == 0, ended
+        entry = entries(config)[f"by-{kind}"]
+        assert name in str([entry.get("url"), *entry.get("args", [])])
+    ended = await add(config, "--from", str(file), "--use", "mcpb")
+    assert ended.code == 2
+    assert "has nothing of the kind mcpb; it has npm, pypi, oci, nuget, remote" in ended.err
 
 
 async def test_a_bundle_with_answers(config: Path) -> None:

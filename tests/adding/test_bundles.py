@@ -151,6 +151,21 @@ def test_manifests_that_are_refused(fields: Json, why: str) -> None:
         plan_entry({}, **fields)
 
 
+@pytest.mark.parametrize(
+    ("fields", "noted"),
+    [
+        *[({"manifest_version": known}, False) for known in ("0.1", "0.2", "0.3", "0.4")],
+        ({"manifest_version": "", "dxt_version": "0.1"}, False),
+        ({"manifest_version": "0.5"}, True),
+        ({"manifest_version": 1}, True),
+        ({"manifest_version": ""}, True),
+    ],
+)
+def test_a_manifest_of_another_version_is_read_with_a_note(fields: Json, noted: bool) -> None:
+    read = read_manifest(json.dumps(manifest(**fields)).encode(), "it.mcpb")
+    assert ["Its manifest has the version" in note for note in read.notes] == [True] * noted
+
+
 @given(
     ANY_JSON | st.fixed_dictionaries({}, optional={key: ANY_JSON for key in manifest()}).map(lambda m: manifest(**m))
 )

@@ -3,7 +3,7 @@
 import re
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import example, given, settings
@@ -190,15 +190,39 @@ def test_a_program_of_another_name_is_not_followed() -> None:
     assert "asks for 'bash'" in plan.notes[0]
 
 
-def test_what_a_container_gets_of_this_machine_is_told() -> None:
-    mount = {"type": "named", "name": "-v", "value": "/:/host"}
-    plan = plan_of(server({"registryType": "oci", "identifier": "a/b", "runtimeArguments": [mount]}))
-    assert plan.notes == ("Its container gets something of this machine: -v.",)
+# From docker's reference of `docker run`: files, devices, namespaces, ports and rights of the machine.
+_OF_THIS_MACHINE: Final = (
+    "-v --volume --volumes-from --mount --device --gpus --privileged --cap-add --security-opt --network --net --pid "
+    "--ipc --uts --userns --cgroupns --env-file -p --publish -P --publish-all"
+)
 
 
-def test_a_variable_that_makes_programs_run_something_else_is_told() -> None:
-    plan = plan_of(server({**NPM, "environmentVariables": [{"name": "NODE_OPTIONS", "value": "--require ./x.js"}]}))
-    assert plan.notes == ("It sets NODE_OPTIONS, which can make programs run something else.",)
+@pytest.mark.parametrize("option", _OF_THIS_MACHINE.split())
+def test_what_a_container_gets_of_this_machine_is_told(option: str) -> None:
+    for argument in (
+        {"type": "named", "name": option, "value": "x"},
+        {"type": "positional", "value": f"{option}=x"},
+    ):
+        plan = plan_of(server({"registryType": "oci", "identifier": "a/b", "runtimeArguments": [argument]}))
+        assert plan.notes == (f"Its container gets something of this machine: {option}.",)
+
+
+def test_of_what_a_container_has_alone_nothing_is_told() -> None:
+    ones = [{"type": "named", "name": option, "value": "x"} for option in ("-e", "--name", "--memory", "--label")]
+    plan = plan_of(server({"registryType": "oci", "identifier": "a/b", "runtimeArguments": ones}))
+    assert plan.notes == ()
+
+
+_STEERING: Final = (
+    "PATH LD_PRELOAD LD_LIBRARY_PATH LD_AUDIT DYLD_INSERT_LIBRARIES DYLD_LIBRARY_PATH NODE_OPTIONS NODE_PATH BASH_ENV "
+    "PYTHONSTARTUP PYTHONPATH PYTHONHOME"
+)
+
+
+@pytest.mark.parametrize("name", _STEERING.split())
+def test_a_variable_that_makes_programs_run_something_else_is_told(name: str) -> None:
+    plan = plan_of(server({**NPM, "environmentVariables": [{"name": name, "value": "--require ./x.js"}]}))
+    assert plan.notes == (f"It sets {name}, which can make programs run something else.",)
 
 
 def test_a_deprecated_server_says_so() -> None:

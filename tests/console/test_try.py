@@ -205,6 +205,32 @@ def test_any_schema_gives_a_small_form(schema: Any) -> None:
     assert read_form(fields, {}) == {}
 
 
+@pytest.mark.parametrize(
+    ("schema", "kind"),
+    [
+        ({"type": "string"}, "text"),
+        ({"type": "string", "maxLength": 80}, "text"),
+        ({"type": "string", "maxLength": 81}, "long text"),
+        ({"type": "string", "maxLength": "81"}, "text"),
+        ({"type": ["string", "null"], "maxLength": 500}, "long text"),
+        ({"type": ["null", "integer"]}, "integer"),
+        ({"type": ["string", "integer"]}, "json"),
+        ({"type": "number"}, "number"),
+        ({"type": "boolean"}, "yes or no"),
+        ({"type": "array"}, "json"),
+        ({"type": "array", "items": {"type": "string"}}, "list"),
+        ({"type": "array", "items": {"type": "object"}}, "json"),
+        ({"enum": ["a", "b"]}, "choice"),
+        ({"type": "null"}, "json"),
+        ({}, "json"),
+    ],
+)
+def test_each_type_has_its_field(schema: Json, kind: str) -> None:
+    """Of a text, one line or several: a person sees what can be written."""
+    (field,) = form_fields({"properties": {"a": schema}})
+    assert field.kind == kind
+
+
 def test_numbers_are_read_as_json_has_them() -> None:
     (field,) = form_fields({"properties": {"n": {"type": "number"}}})
     for text, value in (("5", 5), ("-2.5", -2.5), ("1e3", 1000.0), ("99999999999999999999", 99999999999999999999)):

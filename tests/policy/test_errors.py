@@ -277,6 +277,26 @@ TABLE: dict[str, tuple[str, str]] = {
         "error: policies/1.yaml:3: A colon stands where no value can. Quote a text that holds a colon; check the "
         "indentation.",
     ),
+    "a pattern that is none": (
+        AGENT + "    arguments: {t.x: {properties: {a: {pattern: '('}}}}\n",
+        'error: policies/1.yaml:3: agents.a.arguments["t.x"].properties.a.pattern: This is not a regular expression. '
+        "Correct it; put it in single quotes.",
+    ),
+    "a pattern beyond what counts": (
+        AGENT + "    arguments: {t.x: {properties: {a: {pattern: 'a{99999999999}'}}}}\n",
+        'error: policies/1.yaml:3: agents.a.arguments["t.x"].properties.a.pattern: This is not a regular expression. '
+        "Correct it; put it in single quotes.",
+    ),
+    "a pattern of names that is none": (
+        AGENT + "    arguments: {t.x: {patternProperties: {'[': {}}}}\n",
+        'error: policies/1.yaml:3: agents.a.arguments["t.x"].patternProperties["["]: This is not a regular '
+        "expression. Correct it; put it in single quotes.",
+    ),
+    "a pattern without quotes": (
+        AGENT + "    arguments: {t.x: {properties: {a: {pattern: 5}}}}\n",
+        'error: policies/1.yaml:3: agents.a.arguments["t.x"].properties.a.pattern: Expected a regular expression, got '
+        "the number 5. Put it in quotes.",
+    ),
     "a NUL": (
         AGENT + "    deny: [t.\0]\n",
         "error: policies/1.yaml:3: The file holds a character that YAML does not allow. Remove it.",

@@ -47,6 +47,26 @@ def test_a_tool_is_found_by_other_words(query: str, first: str) -> None:
     assert found(INDEX, query)[0] == first
 
 
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("制作", ["papers.generate", "papers.make"]),
+        ("卖", ["shop.offer", "shop.sell"]),
+        ("制作报告", ["papers.generate", "papers.make"]),
+    ],
+)
+def test_a_chinese_word_finds_what_means_the_same(query: str, expected: list[str]) -> None:
+    """In Chinese and in English; the word itself is in no tool."""
+    index = build_index(
+        tool("papers.generate", "生成报告。"),
+        tool("papers.make", "Generates a report."),
+        tool("shop.offer", "出售商品。"),
+        tool("shop.sell", "Sells goods."),
+        tool("sky.today", "天气预报。"),
+    )
+    assert sorted(found(index, query)) == expected
+
+
 def test_one_sign_of_another_word_finds_nothing() -> None:
     index = build_index(tool("files.map", "生成地图。"), tool("files.form", "填写表格。"))
     assert found(index, "企图") == []

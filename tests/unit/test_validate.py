@@ -54,6 +54,8 @@ LEFT_OUT: dict[str, Any] = {
     "refers to a file": tool("x", inputSchema=_schema(properties={"p": {"$ref": "file:///etc/passwd"}})),
     "dynamic reference outside": tool("x", inputSchema=_schema(**{"$dynamicRef": "other.json#/x"})),
     "too deep": tool("x", inputSchema=_nested(120)),
+    "too many values": tool("x", inputSchema=_schema(properties={"p": {"enum": list(range(100_001))}})),
+    "too many subschemas": tool("x", inputSchema=_schema(properties={str(n): {} for n in range(5_001)})),
     "the same name again": tool("first"),
     "unhashable $id": tool("x", inputSchema=_schema(**{"$id": ["a"]})),
     "unhashable $id inside": tool("x", inputSchema=_schema(properties={"p": {"$id": {}}})),
@@ -81,6 +83,11 @@ MENDED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "inputSchema is null": ({"name": "x", "inputSchema": None}, {"name": "x", "inputSchema": _schema()}),
     "no type": (tool("x", inputSchema={"properties": {}}), tool("x", inputSchema=_schema(properties={}))),
     "outputSchema is text": (tool("x", outputSchema="any"), tool("x")),
+    "outputSchema of too many values": (tool("x", outputSchema=_schema(enum=list(range(100_001)))), tool("x")),
+    "outputSchema of too many subschemas": (
+        tool("x", outputSchema=_schema(anyOf=[{"title": str(n)} for n in range(5_001)])),
+        tool("x"),
+    ),
     "outputSchema refers outside": (tool("x", outputSchema={"$ref": "http://example.com"}), tool("x")),
     "outputSchema of an unknown dialect": (tool("x", outputSchema={"$schema": "mine"}), tool("x")),
     "a header on an object": (
@@ -115,6 +122,7 @@ UNTOUCHED = [
     tool("data", inputSchema=_schema(properties={"p": {"const": {"$ref": "http://e.com"}, "default": {"$ref": "x"}}})),
     tool("out", outputSchema={"type": "array", "items": {"type": "number"}}),
     tool("named like a keyword", inputSchema=_schema(properties={"$ref": {"type": "string"}, "$schema": {}})),
+    tool("many values", inputSchema=_schema(properties={"p": {"enum": list(range(20_000))}})),
     tool("number", inputSchema=_schema(properties={"n": {"type": "integer", "maximum": 10**29}})),
 ]
 
