@@ -78,8 +78,19 @@ class Keyring:
         self._merge()
 
     def records(self) -> list[KeyRecord]:
-        """Return all keys, the revoked and expired ones included."""
-        return list(self._keys.values())
+        """Return all keys, the revoked and expired ones included.
+
+        The last use of a key of the policy files is that in this process.
+        """
+        uses = self._seen
+        return [
+            replace(key, last_used=uses[key.key_id]) if self.is_written(key.key_id) and key.key_id in uses else key
+            for key in self._keys.values()
+        ]
+
+    def is_written(self, key_id: str) -> bool:
+        """Return whether the key that counts under this id is that of a policy file."""
+        return key_id in self._written and key_id not in self._kept
 
     def record(self, key_id: str) -> KeyRecord | None:
         """Return the record of a key, whether it is still valid or not."""
@@ -156,7 +167,8 @@ class Keyring:
 
     async def _note_uses(self, source: KeySource) -> None:
         new = {id: at for id, at in self._seen.items() if id in self._kept and at > (self._kept[id].last_used or 0.0)}
-        self._seen = {}
+        # The uses of keys of the policy files are kept nowhere else.
+        self._seen = {id: at for id, at in self._seen.items() if self.is_written(id)}
         if not new:
             return
         try:

@@ -119,7 +119,7 @@ async def test_a_person_agrees_while_the_agent_waits(offers: ConsoleHarness) -> 
                 "Send an offer to a customer.",
                 'agent desk wants a person to confirm "crm.send_offer"'.replace('"', "&#34;"),
                 "policies/main.yaml:1",
-                "nothing else is known of it: crm is not a trusted server",
+                "its annotations are ignored: crm is not a trusted server",
             ):
                 assert said in shown, said
             assert PageReader("/console").read(shown).problems == []

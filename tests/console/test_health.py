@@ -53,6 +53,20 @@ async def test_it_says_what_is_in_force_and_holds_no_secret(console: ConsoleHarn
     assert PageReader("/console").read(page).problems == []
 
 
+async def test_the_last_use_of_a_key_in_a_policy_file_is_shown(console: ConsoleHarness) -> None:
+    """D9: who rotates keys looks there; a key that is in use must not look unused."""
+    async with console.client("clerk") as agent, console.signed_in("viewer") as client:
+        assert (await agent.get("/v1/tools")).status_code == 200
+
+        async def uses() -> dict[str, float | None]:
+            found = (await client.get("/console/health.json")).json()["keys"]
+            return {one["agent"]: one["last_used"] for one in found if one["in_file"]}
+
+        assert (await uses())["reader"] is None
+        assert (await uses())["clerk"] is not None
+        assert "not since the start" in (await client.get("/console/health")).text
+
+
 async def test_an_operator_signs_others_out(console: ConsoleHarness) -> None:
     """E13: the session ends at once, and the event has the name of who did it; nobody else may, and once only."""
     async with console.signed_in("operator", "maria") as maria, console.signed_in("approver", "jonas") as jonas:

@@ -102,6 +102,13 @@ async def test_a_call_that_waits_for_a_person_says_so(own: ConsoleHarness) -> No
         (call,) = await running(client)
         text = words((await client.get("/console/calls")).text)
         assert "waits clerk shop.put waits for a person" in text
+        for query, count in (("", 1), ("agent:clerk status:pending", 1), ("agent:reader", 0)):
+            found = (await client.get("/console/calls.json", params={"q": query})).json()["hour"]["facets"]
+            assert [one["count"] for one in found if one["name"] == "Pending"] == [count]
+        async with watching(client, q="agent:clerk") as stream:
+            html = ""
+            while "Pending 1<" not in html:
+                _, html = await stream.next("pulse")
         page = (await client.get(f"/console/calls/running/{call['id']}")).text
         assert f"/console/approvals/{call['approval_id']}" in page
         question = (await client.get(f"/console/approvals/{call['approval_id']}.json")).json()["question"]

@@ -143,6 +143,24 @@ async def test_following_notes_uses_by_the_hour(database: Database, keyring: Key
     await asyncio.wait([task])
 
 
+async def test_following_keeps_the_uses_of_keys_in_policy_files(keyring: Keyring) -> None:
+    """They are written nowhere, and last as long as the key and the process."""
+    used, unused = new_key("bot", now=1.0), new_key("other", now=1.0)
+    keyring.use_policy_keys([used.record, unused.record])
+    pauses = _Pauses()
+    task = asyncio.create_task(keyring.run(pause=pauses))
+    assert isinstance(keyring.verify(parse_key(used.text), 7200.5), KeyRecord)
+    for _ in range(2):
+        await pauses.turn()
+        assert {key.agent_id: key.last_used for key in keyring.records()} == {"bot": 7200.0, "other": None}
+    keyring.use_policy_keys([unused.record])
+    await pauses.turn()
+    keyring.use_policy_keys([used.record])
+    assert keyring.records()[0].last_used is None
+    task.cancel()
+    await asyncio.wait([task])
+
+
 class _Broken:
     """A source that fails when told to."""
 

@@ -112,6 +112,8 @@ class LiveQuery:
         self._recent: list[tuple[float, int]] = []
         # The calls in flight, in the form last sent to each base.
         self.running: dict[str, str] = {}
+        # How many of those that are counted above the list wait for a person.
+        self.waiting = 0
 
     def count(self, arrived: Iterable[ArrivedCall]) -> None:
         """Count calls that have come."""
@@ -336,7 +338,7 @@ class LiveCalls:
         for live in due:
             live.changed = False
             for base in {page.base for page in live.pages}:
-                data = hour_data(live.table, live.text, time.time())
+                data = hour_data(live.table, live.text, time.time(), live.waiting)
                 given = {"hour": data, "base": base, "rate": live.rate(now)}
                 event = _event("pulse", await asyncio.to_thread(self._render, "_pulse.html", given))
                 for page in live.pages:
@@ -348,7 +350,9 @@ class LiveCalls:
         for live in list(self._queries.values()):
             if not live.pages:
                 continue
-            running = await self._open_calls.rows(live.query)
+            running, waiting = await self._open_calls.rows(live.query), await self._open_calls.waiting(live.counted)
+            if waiting != live.waiting:
+                live.waiting, live.changed = waiting, True
             for base in {page.base for page in live.pages}:
                 html = await asyncio.to_thread(self._render, "_running.html", {"running": running, "base": base})
                 if live.running.get(base, "") != html:

@@ -111,15 +111,18 @@ def counted_text(text: str) -> str:
     return with_term(with_term(text, "status", None), "took", None)
 
 
-def hour_data(table: MinuteTable, text: str, now: float) -> dict[str, Any]:
-    """Return the counts above a list: `bars`, `facets`, `total`, when the hour `begins` and since when is counted."""
+def hour_data(table: MinuteTable, text: str, now: float, waiting: int) -> dict[str, Any]:
+    """Return the counts above a list: `bars`, `facets`, `total`, when the hour `begins` and since when is counted.
+
+    waiting: the calls under way that wait for a person. They are in the list of the pending ones.
+    """
     bars = table.hour(now)
     whole = MinuteBar(*(sum(column) for column in zip(*bars, strict=True)))
     first = (int(now // 60) - MINUTES + 1) * 60
     most = max((bar.calls for bar in bars), default=0) or 1
     return {
         "bars": [_drawn(number, bar, first + 60 * number, most, text) for number, bar in enumerate(bars) if bar.calls],
-        "facets": facets(whole, text),
+        "facets": facets(whole._replace(pending=whole.pending + waiting), text),
         "total": whole.calls,
         "failed": whole.failed,
         "refused": whole.refused,

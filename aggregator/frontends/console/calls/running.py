@@ -42,6 +42,11 @@ class OpenCallRows:
         left = len(found) - len(shown) + (running.count - len(running.oldest) if query.all else 0)
         return {"calls": shown, "left_out": max(0, left), "silent": list(silent)}
 
+    async def waiting(self, query: CallQuery) -> int:
+        """Return how many of the calls that a query finds wait for a person."""
+        running, _ = await self.all()
+        return sum(call.waits and fits(query, call) for call in running.oldest)
+
     async def one(self, id: str) -> dict[str, Any] | None:
         """Return one of them by its id; None if it has ended."""
         running, _ = await self.all()

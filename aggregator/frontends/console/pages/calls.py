@@ -133,6 +133,7 @@ class CallsPage:
             calls.find(query, before=before or newest + 1, values=values),
             self._counts(counted_text(text), now, values),
         )
+        waiting = await self._open_calls.waiting(parse(counted_text(text), now))
         return {
             "query": text,
             "problems": list(query.problems),
@@ -142,7 +143,7 @@ class CallsPage:
             "full": found.full,
             "looked_to": found.looked_to,
             "narrow": not query.all,
-            "hour": hour_data(MinuteTable(counts.counted, counts.since), text, now),
+            "hour": hour_data(MinuteTable(counts.counted, counts.since), text, now, waiting),
             "newest": newest,
             "place": place_text(place),
             "opened": None,

@@ -74,7 +74,8 @@ class HealthPage:
         head = max(heads.values(), default=Head(0, GENESIS))
         gaps = await _events(database, _GAP_KINDS)
         late = await _events(database, _LATE_KINDS)
-        keys = sorted(parts.access.keyring.records(), key=lambda key: _rank(key, now))
+        keyring = parts.access.keyring
+        keys = sorted(keyring.records(), key=lambda key: _rank(key, now))
         sessions = await database.console.all(now=now)
         data = {
             "version": __version__,
@@ -97,7 +98,7 @@ class HealthPage:
             },
             "queues": _queues(snapshot),
             "limits": self._limits(snapshot),
-            "keys": [_key(key, now) for key in keys[:_MOST]],
+            "keys": [_key(key, now, keyring.is_written(key.key_id)) for key in keys[:_MOST]],
             "keys_total": len(keys),
             "receivers": [
                 {"name": name, **report, **({} if values or report["problem"] is None else {"problem": _FAILED})}
@@ -183,7 +184,7 @@ def _state(key: KeyRecord, now: float) -> str:
     return "expired" if key.expires is not None and key.expires <= now else "good"
 
 
-def _key(key: KeyRecord, now: float) -> dict[str, Any]:
+def _key(key: KeyRecord, now: float, in_file: bool) -> dict[str, Any]:
     return {
         "id": key.key_id[:_NAME],
         "agent": key.agent_id[:_NAME],
@@ -192,4 +193,5 @@ def _key(key: KeyRecord, now: float) -> dict[str, Any]:
         "state": _state(key, now),
         "expires": key.expires,
         "last_used": key.last_used,
+        "in_file": in_file,
     }
