@@ -25,6 +25,33 @@ import sys
 
 def main() -> None:
     """Run the command line and exit with its status."""
+    try:
+        os.getcwd()
+    except OSError:
+        _refuse("The working folder does not exist any more. Go to another one, such as with `cd ~`, and try again.")
+    try:
+        _main()
+    except ImportError as error:
+        folder = _hiding(error)
+        if folder is None:
+            raise
+        hidden = f"PYTHONPATH has {folder}, which comes before what the aggregator needs: unset PYTHONPATH."
+        _refuse(f"{error.msg}. {hidden}")
+
+
+def _refuse(sentence: str) -> None:
+    sys.stderr.write(f"aggregator: {sentence}\n")
+    sys.exit(2)
+
+
+def _hiding(error: ImportError) -> str | None:
+    """Return the folder of PYTHONPATH with the module that failed; None if it was none of there, or is our own."""
+    path, own = error.path or "", os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    folders = [os.path.abspath(one) for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one]
+    return next((one for one in folders if one != own and path.startswith(os.path.join(one, ""))), None)
+
+
+def _main() -> None:
     if None in (sys.stdin, sys.stdout, sys.stderr):
         _open_closed_streams()
     _take_any_text()

@@ -18,6 +18,7 @@ from aggregator.cli.runtime.setup import load_config, storage_url
 from aggregator.cli.runtime.writer import say
 from aggregator.config.load import Loaded
 from aggregator.doctor.gather.storage import storage_fault
+from aggregator.domain.program_causes import program_cause
 from aggregator.upstream.upstream import Upstream
 
 
@@ -56,10 +57,19 @@ async def _connect(loaded: Loaded) -> tuple[list[dict[str, Any]], list[str]]:
 
 def _rows(loaded: Loaded, app: App) -> tuple[list[dict[str, Any]], list[str]]:
     warnings = [f"warning: {loaded.path}: fallbacks: {said}" for said in app.failover.problems]
-    return [_row(upstream, app) for upstream in app.upstreams.values()], warnings
+    return [_row(upstream, app, loaded) for upstream in app.upstreams.values()], warnings
 
 
-def _row(upstream: Upstream, app: App) -> dict[str, Any]:
+def _mend(upstream: Upstream, loaded: Loaded) -> str | None:
+    """Return the cause for which the program of a server ended, with its mend; None if its words tell none."""
+    if upstream.state in ("ready", "disabled"):
+        return None
+    words = [line.text for line in upstream.stderr_tail.lines(loaded.redactor) if line.kind == "stderr"]
+    cause = program_cause((upstream.lifecycle.current.reason, *words))
+    return f"{cause.sentence}. {cause.mend}" if cause is not None else None
+
+
+def _row(upstream: Upstream, app: App, loaded: Loaded) -> dict[str, Any]:
     negotiated = upstream.negotiated if upstream.state == "ready" else None
     shown = [tool for tool in app.gateway.catalog.tools if tool.server == upstream.config.id]
     names = {tool.own_name for tool in shown}
@@ -75,6 +85,7 @@ def _row(upstream: Upstream, app: App) -> dict[str, Any]:
         "left_out": left_out if negotiated else None,
         "warnings": upstream.faults.for_operators() if negotiated else [],
         "seconds": round(upstream.connect_seconds, 2) if negotiated and upstream.connect_seconds is not None else None,
+        "mend": _mend(upstream, loaded),
         "problem": upstream.lifecycle.current.operator_text or None,
     }
 
@@ -99,6 +110,9 @@ def _print(loaded: Loaded, rows: list[dict[str, Any]], warnings: list[str], stor
             plain(row["problem"] or (f"left out: {', '.join(row['left_out'])}" if row["left_out"] else "")),
         )
     out.print(table)
+    for row in rows:
+        if row["mend"] is not None:
+            out.print(f"[red]error: {plain(row['server'])}: {plain(row['mend'])}[/]")
     for warning in (warning for row in rows for warning in row["warnings"]):
         out.print(f"[yellow]warning: {plain(loaded.redactor(warning))}[/]")
     for problem in loaded.problems:

@@ -79,6 +79,7 @@ CODES: Final[Mapping[str, CodeMeaning]] = {
     "server_module_missing": _code("error", "a server ends at once: a module or package is missing"),
     "server_node_version": _code("error", "a server needs another version of Node.js"),
     "server_docker": _code("error", "the Docker daemon does not answer"),
+    "server_environment": _code("error", "a variable, folder, disk or network keeps a server from starting"),
     "server_crashes": _code("error", "a server ends at once"),
     "server_hangs": _code("error", "a server does not answer the handshake"),
     "server_faulty": _code("warning", "a server's lists or messages have faults; the valid parts are used"),
@@ -158,7 +159,8 @@ CODES: Final[Mapping[str, CodeMeaning]] = {
     "audit_chain_key": _code("error", "the audit log was begun with another `audit.chain_key`, so no row is written"),
     "audit_off": _code("note", "the audit is switched off"),
     # the machine
-    "home_missing": _code("error", "there is no home folder, or `HOME` is not set"),
+    "home_missing": _code("error", "there is no home folder, or `HOME` is not set, or names none"),
+    "temp_missing": _code("warning", "the folder for temporary files does not exist"),
     "clock_wrong": _code("warning", "the clock is wrong"),
     "node_old": _code("warning", "Node.js is older than most servers need"),
     "versions": _code("ok", "the versions of this program, Python, the MCP library and Node.js"),

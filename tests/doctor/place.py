@@ -80,7 +80,7 @@ class Place:
     def policy(self, text: str) -> Path:
         return self.write(self.config.parent / "policies" / "agents.yaml", text)
 
-    def program(self, name: str, text: str) -> Path:
+    def program(self, name: str, text: str | bytes) -> Path:
         """Write a program into a folder that is on the shell's PATH, not on that of a desktop host."""
         path = self.write(self.home / "bin" / name, text)
         path.chmod(0o755)

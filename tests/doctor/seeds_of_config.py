@@ -35,6 +35,8 @@ def _settings(**settings: Any) -> Make:
 def _good(place: Place, _: Examined) -> None:
     if place.config.is_dir():
         place.config.rmdir()
+    elif place.config.is_symlink():
+        place.config.unlink()
     place.configure()
 
 
@@ -86,6 +88,20 @@ def _secret_in_clear(place: Place) -> None:
 
 def _wrong_place(place: Place) -> None:
     place.write(place.home / ".config" / "aggregator.json", json.dumps(GOOD))
+
+
+def _broken_link(place: Place) -> None:
+    place.config.parent.mkdir(parents=True)
+    place.config.symlink_to(place.home / "dotfiles" / "aggregator.json")
+
+
+def _mend_link(place: Place, _: Examined) -> None:
+    place.write(place.home / "dotfiles" / "aggregator.json", json.dumps(GOOD))
+
+
+def _own_link(place: Place) -> None:
+    place.config.parent.mkdir(parents=True)
+    place.config.symlink_to(place.config)
 
 
 def _both(place: Place) -> None:
@@ -374,6 +390,22 @@ SEEDS: Final = (
         lambda place, _: place.env.update(HOME=str(place.home)),
         "Set HOME",
     ),
+    Seed(
+        "HOME that is not there",
+        "home_missing",
+        lambda place: place.configure() and place.env.update(HOME=str(place.home / "gone")),
+        lambda place, _: place.env.update(HOME=str(place.home)),
+        "Set HOME",
+    ),
+    Seed(
+        "TMPDIR that is not there",
+        "temp_missing",
+        lambda place: place.configure() and place.env.update(TMPDIR=str(place.home / "gone")),
+        None,
+        "mkdir -p",
+    ),
+    Seed("link to a file that was moved", "config_missing", _broken_link, _mend_link, "Put that file back"),
+    Seed("link to itself", "config_missing", _own_link, _good, "Remove the link"),
     Seed(
         "proxy for this machine",
         "proxy_for_loopback",

@@ -108,6 +108,13 @@ SEEDS: Final = tuple(
             ("--timeout", "8"),
         ),
         ("old Node.js", "server_node_version", _says(NODE), "current Node.js", ()),
+        (
+            "variable that a server lacks",
+            "server_environment",
+            _says("Error: BRAVE_API_KEY environment variable is required"),
+            "Write BRAVE_API_KEY",
+            (),
+        ),
         ("Docker that does not run", "server_docker", _docker, "Start Docker", ()),
         ("print to stdout", "server_stdout", _small("--noise"), "stderr", ()),
         ("token that has ended", "server_unauthorized", _at("/401", headers=SECRET_HEADER), "Renew", ()),

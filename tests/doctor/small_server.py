@@ -3,6 +3,7 @@
 `--tools N`, `--length L` of their names, `--noise` prints to stdout, `--bad-schema` for the second tool,
 `--circles` always names the same next page, `--silent` answers nothing, `--die TEXT` ends with these last words,
 `--version V` as what `initialize` says, `--needs NAME` ends with last words unless this variable is set,
+`--silent-without NAME` answers nothing then,
 `--wants NAME` refuses clients without this capability,
 `--grows WHEN` adds a tool after its first list (`list`) or after a call (`call`), and announces it.
 """
@@ -29,6 +30,7 @@ def main() -> None:
     parser.add_argument("--die")
     parser.add_argument("--version", default="1")
     parser.add_argument("--needs")
+    parser.add_argument("--silent-without")
     parser.add_argument("--wants")
     parser.add_argument("--grows", choices=["list", "call"])
     options, _ = parser.parse_known_args()
@@ -38,6 +40,7 @@ def main() -> None:
     if options.needs is not None and not os.environ.get(options.needs):
         sys.stderr.write(f"\x1b[31mno certificate for {options.needs}\x1b[0m\u202e\n")
         sys.exit(1)
+    options.silent |= options.silent_without is not None and not os.environ.get(options.silent_without)
     if options.noise:
         print("Listening, ready to serve you well", flush=True)
     for line in sys.stdin:

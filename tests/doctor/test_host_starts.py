@@ -52,6 +52,17 @@ def test_a_server_of_which_nothing_was_heard() -> None:
     assert "it had not come up after 12 s (here it takes 0.3 s)" in found(["PATH"], [], "").message
 
 
+@pytest.mark.parametrize("reason", ["", "it did not answer within 12 s of connecting (`limits.connect_timeout`)"])
+def test_a_time_that_was_too_short_is_told_as_slow_and_proves_no_difference(reason: str) -> None:
+    finding = found(["PATH", "HTTPS_PROXY"], [], reason)
+    assert (finding.code, finding.severity) == ("server_slow", "warning")
+    assert finding.fix is not None
+    assert finding.fix.startswith("Try again when this machine has less to do, or with a longer `--timeout`.")
+    assert f"HTTPS_PROXY is set in this shell, and not so there, which `{INSTALL}` or" in finding.fix
+    assert "PATH" not in str(found(["PATH"], [], reason).fix)
+    assert found(["PATH"]).code == "server_not_for_host"
+
+
 def test_last_words_are_safe_for_a_terminal_and_cut() -> None:
     message = found(["PATH"], ["\x1b[31m\u202ered" + "x" * 5_000]).message
     assert message.isprintable()
@@ -84,6 +95,19 @@ def test_states_are_read_from_both_forms_of_the_log(form: str) -> None:
     for line in ("", "{", '{"a": 1}', "Traceback (most recent call last):", "[] INFO"):
         told.take(line)
     assert set(told.servers) == {"up", "down"}
+
+
+@pytest.mark.slow
+async def test_a_server_that_is_slow_where_the_host_starts_it_is_not_called_lost(place: Place) -> None:
+    """E9: nothing failed there: the time of the check was over."""
+    place.configure({"box": place.server("--silent-without", "REQUESTS_CA_BUNDLE")}, expose="search")
+    place.env["REQUESTS_CA_BUNDLE"] = "/etc/ssl/own-ca.pem"
+    place.install()
+    examined = await place.examine("--host", "claude-desktop", "--timeout", "20")
+    finding = examined.of("server_slow")
+    assert "box starts more slowly where Claude Desktop starts the aggregator" in finding["message"]
+    assert "Try again when this machine has less to do" in finding["fix"]
+    assert "server_not_for_host" not in examined.codes
 
 
 @pytest.mark.slow

@@ -43,14 +43,17 @@ def find_config(explicit: Path | None, cwd: Path, environ: Mapping[str, str]) ->
 
     Raises:
         ConfigMissing: none was named, and there is none; the message names every place looked at.
-        ConfigError: the named one is not there, or that of the working folder is not trusted.
+        ConfigError: the named one is not there, the file is a link that leads nowhere, or that of the working folder is
+            not trusted.
     """
     if explicit is not None:
         named = cwd / os.path.expanduser(explicit)
+        _refuse_broken_link(named)
         if not os.path.exists(named):  # False, not an error, in a folder that may not be entered
             raise ConfigError(f"There is no file {named}. Create it, or name another with --config.")
         return ConfigLocation(named, "named")
     own, here = own_file(environ), cwd / FILE
+    _refuse_broken_link(own)
     if os.path.exists(own):
         other = os.path.exists(here) and not os.path.samefile(here, own)
         return ConfigLocation(own, "own", passed_over=here if other else None)
@@ -63,6 +66,21 @@ def find_config(explicit: Path | None, cwd: Path, environ: Mapping[str, str]) ->
         '{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}, '
         "or name another file with --config."
     )
+
+
+def _refuse_broken_link(path: Path) -> None:
+    """Raise ConfigError for a link whose file was moved: a new one beside it would hide what was meant."""
+    if path.is_symlink() and not os.path.exists(path):
+        try:
+            target = os.readlink(path)
+        except OSError:
+            return
+        if Path(os.path.join(path.parent, target)) == path:
+            raise ConfigError(f"{path} is a link to itself. Remove the link, and put the file in its place.")
+        raise ConfigError(
+            f"{path} is a link to {target}, which does not exist. Put that file back, or have the link lead to where "
+            "it is now."
+        )
 
 
 def own_file(environ: Mapping[str, str]) -> Path:

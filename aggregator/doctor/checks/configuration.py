@@ -15,7 +15,7 @@ _FILE_FAULTS: Final = (
     (r"is not trusted|was changed since it was trusted", "config_not_trusted"),
     (r"is not UTF-8", "config_encoding"),
     (r", line \d+, column \d+: |expected an object at the root|nested too deeply|holds a number", "config_not_json"),
-    (r"^There is no (?:file|configuration)", "config_missing"),
+    (r"^There is no (?:file|configuration)|is a link to ", "config_missing"),
     (r"no home folder", "home_missing"),
     (r"cannot be read|is a folder|is larger than", "config_unreadable"),
 )
@@ -36,12 +36,14 @@ class UnusableConfig:
     """An invalid configuration: `error` is the sentence that every command prints for it.
 
     `own` is where the user's own file belongs, `misplaced` are files that look like one, elsewhere.
+    `owner` is the name of the owner of `path`, if that is another user.
     """
 
     error: str
     path: Path | None
     own: Path | None
     misplaced: Sequence[Path] = ()
+    owner: str | None = None
 
 
 def of_unusable(facts: UnusableConfig) -> Iterator[CheckFinding]:
@@ -64,6 +66,9 @@ def of_unusable(facts: UnusableConfig) -> Iterator[CheckFinding]:
     elif code == "config_not_trusted" and facts.path is not None:
         folder = quote(str(facts.path.parent))
         yield found(code, message, f"Read it, then run `aggregator trust {folder}`.", facts.path)
+    elif code == "config_unreadable" and facts.path is not None and facts.owner is not None:
+        fix = f'Give it to your user: `sudo chown "$USER" {quote(str(facts.path))}`.'
+        yield found(code, f"{message.rstrip('.')}; it belongs to {facts.owner}.", fix, facts.path)
     elif code == "config_unreadable" and facts.path is not None and "Permission" in facts.error:
         yield found(code, message, f"Run `chmod u+r {quote(str(facts.path))}`.", facts.path)
     elif code == "home_missing":

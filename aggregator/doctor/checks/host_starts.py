@@ -9,6 +9,8 @@ from aggregator.doctor.finding import CheckFinding, brief, found
 from aggregator.upstream.process.environment import CERTIFICATES, NO_PROXIES, PROXIES, of_packages
 
 _NAMED: Final = 5
+# In the reason of a server that was given up for its time alone (`aggregator.upstream.lifecycle.failures`).
+_TOO_LONG: Final = "did not answer within"
 _WORDS: Final = 3
 # What a server can want of a host, by the words that it uses for it; and the words around them.
 _WANTED: Final = {"sampling": "sampling", "elicitation": "elicitation", "roots": "roots"}
@@ -52,11 +54,35 @@ def of_host_start(
                 server.place,
             )
             continue
+        if _is_slow(server):
+            yield found(
+                "server_slow",
+                f"{server.id} starts more slowly where {title} starts the aggregator: {why}. It may come up later.",
+                _fix_of_slow(server, install),
+                server.place,
+                severity="warning",
+            )
+            continue
         said = f"{server.id} comes up in this shell, and not where {title} starts the aggregator: {why}."
         names = _likely(server)
         if names:
             said += f" {_listed(names)} {'is' if len(names) == 1 else 'are'} set in this shell, and not so there."
         yield found("server_not_for_host", said, _fix(server, names, install), server.place)
+
+
+def _is_slow(server: LostServer) -> bool:
+    """Return whether nothing has failed yet: only the time was too short, which proves no difference."""
+    return not server.reason or _TOO_LONG in server.reason
+
+
+def _fix_of_slow(server: LostServer, install: str) -> str:
+    fix = "Try again when this machine has less to do, or with a longer `--timeout`."
+    names = [name for name in _likely(server) if name != "PATH"]
+    if not names:
+        return fix
+    are = "is" if len(names) == 1 else "are"
+    mend = f"If it never comes up: {_listed(names)} {are} set in this shell, and not so there"
+    return f'{fix} {mend}, which `{install}` or "env" of {server.place.rpartition(": ")[2]} can mend.'
 
 
 def _wanted(server: LostServer) -> str:

@@ -25,13 +25,16 @@ class FileMode:
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """The machine around the program. `loopback` are servers that are reached on this machine over HTTP."""
+    """The machine around the program. `loopback` are servers that are reached on this machine over HTTP;
+    `lost_folders` are variables that name a missing folder, each with the folder.
+    """
 
     now: float
     python: str
     mcp: str
     own: str
     home: bool = True
+    lost_folders: Sequence[tuple[str, str]] = ()
     node: tuple[str, str] | None = None
     proxies: Sequence[str] = ()
     no_proxy: str = ""
@@ -67,6 +70,17 @@ def of_machine(facts: MachineFacts) -> Iterator[CheckFinding]:
             "home_missing",
             "HOME is not set, so files may be looked for elsewhere than your other programs keep them.",
             "Set HOME, in the service or the host that starts the aggregator too.",
+            severity="warning",
+        )
+    for name, folder in facts.lost_folders:
+        code, fix = ("home_missing", "Set HOME to your home folder") if name == "HOME" else ("temp_missing", "")
+        yield found(
+            code,
+            f"{name} names {folder}, which is no folder, so programs that are started here may not find a place for "
+            "their files.",
+            f"{fix or f'Run `mkdir -p {quote(folder)}`, or set {name} to a folder that exists'}, in the service or the "
+            "host that starts the aggregator too.",
+            name,
             severity="warning",
         )
     newest = facts.newest_file

@@ -1,6 +1,7 @@
 """The servers: why one cannot be used, by its state, its last words and its entry. This file decides."""
 
 import re
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -8,23 +9,20 @@ from typing import Final
 from aggregator.config.server_config import ServerConfig
 from aggregator.doctor.finding import CheckFinding, brief, found
 from aggregator.domain.connection_causes import CauseKind, cause_in, without_mend
+from aggregator.domain.program_causes import ProgramCauseKind, program_cause
+from aggregator.domain.reasons import LAST_WORDS
 from aggregator.gateway.views.server_seen import ASKS_IN_CALLS
 from aggregator.pins.decide.upgrade import ADDS_TOOLS, SHOW_NEW
 
 # Seconds to start, above which a host may not have the tools in its first list.
 _SLOW: Final = 8.0
-_MODULE: Final = re.compile(
-    r"(?:ModuleNotFoundError: No module named|Error: Cannot find (?:module|package)|ERR_MODULE_NOT_FOUND"
-    r"|No module named|could not determine executable|npm (?:ERR!|error) (?:code )?E?404|No solution found"
-    r"|ImportError:)"
-    r"[ :]*['\"]?([\w@./-]*)"
-)
-_NODE: Final = re.compile(
-    r"(?i)unsupported engine|requires? node(?:\.js)?(?: version)? ?[>v\d]|EBADENGINE"
-    r"|SyntaxError: (?:Unexpected|The requested module|Cannot use import)"
-    r"|node:internal.*(?:not supported|ERR_UNKNOWN_BUILTIN)"
-)
-_DOCKER: Final = re.compile(r"(?i)docker daemon|docker desktop is not running|docker\.sock|podman\.sock")
+# The codes of findings about programs that ended, by the kind of cause.
+_ENDED: Final[Mapping[ProgramCauseKind, str]] = {
+    "module": "server_module_missing",
+    "node": "server_node_version",
+    "docker": "server_docker",
+    "environment": "server_environment",
+}
 # The codes of findings about connections, by the kind of cause.
 _CAUSES: Final[Mapping[CauseKind, str]] = {
     "unreachable": "server_unreachable",
@@ -34,6 +32,9 @@ _CAUSES: Final[Mapping[CauseKind, str]] = {
     "server": "server_gateway",
 }
 _STATUS: Final = re.compile(r"HTTP (\d{3})")
+_UNDER_WAY: Final = frozenset({"starting", "reconnecting"})
+# The ends of programs on Windows, which the same program does not have elsewhere.
+_OF_WINDOWS: Final = re.compile(r"\.(?:cmd|exe|bat|ps1)$")
 
 
 def of_asking(asking: Collection[str], servers: Iterable[ServerConfig]) -> Iterator[CheckFinding]:
@@ -68,8 +69,9 @@ class ServerFacts:
     """A server after its trial: `reason` explains why it is not ready, `words` is its stderr tail.
 
     `place` is the entry in the file. `address` and `same_as` are without secrets: the address without its query, and
-    the server that starts the same. `left_out` has a sentence for each unlisted tool, `faults` one for each other fault
-    in the server's lists and messages.
+    the server that starts the same. `elsewhere` is the full path of a missing program, in a folder that is not on the
+    PATH; `proxy_variable` the variable of a proxy that the entry could use. `left_out` has a sentence for each unlisted
+    tool, `faults` one for each other fault in the server's lists and messages.
     """
 
     id: str
@@ -88,6 +90,8 @@ class ServerFacts:
     command: str | None = None
     address: str | None = None
     same_as: str | None = None
+    elsewhere: str | None = None
+    proxy_variable: str | None = None
     calls: int | None = None
 
 
@@ -164,9 +168,10 @@ def _of_ready(server: ServerFacts) -> Iterator[CheckFinding]:
 
 def _of_down(server: ServerFacts) -> CheckFinding:
     """Return why a server is not ready."""
-    words = " | ".join(server.words[-3:])
-    told = f"{server.reason} {words}"
-    status = _STATUS.search(server.reason)
+    words = " | ".join(list(dict.fromkeys(server.words))[-3:])
+    # Without the words of the server, which may hold any of the parts that are looked for.
+    reason = server.reason.partition(LAST_WORDS)[0]
+    status = _STATUS.search(reason)
     code = int(status[1]) if status else 0
     at = server.place
 
@@ -174,38 +179,56 @@ def _of_down(server: ServerFacts) -> CheckFinding:
         last = f" Its last words: {brief(words)}" if words and words not in message else ""
         return found(key, f"{server.id}: {message.rstrip('.')}.{last}", fix, at)
 
-    if "working folder" in server.reason:
+    if "working folder" in reason:
         return says("server_folder_missing", "its working folder does not exist", "Create it, or correct `cwd`.")
-    if _DOCKER.search(told):
-        return says("server_docker", "the Docker daemon does not answer", "Start Docker, then try again.")
-    if "was not found" in server.reason or "may not be run" in server.reason or "interpreter" in server.reason:
+    if "the interpreter" in reason:
+        mend = "Correct that line, or install anew what it belongs to: a virtual environment that was moved has it."
+        return says("server_command_missing", _reason(server), mend)
+    if "was not found" in reason:
         return says("server_command_missing", _reason(server), _install(server))
-    if _NODE.search(words):
-        return says("server_node_version", "it needs another version of Node.js", "Install a current Node.js (22).")
-    if missing := _MODULE.search(words):
-        name = f" {missing[1]}" if missing[1] else ""
-        mend = "Install it for the program in `command`, or correct the name in `args`."
-        return says("server_module_missing", f"a module or package{name} is missing", mend)
-    if "login required" in server.reason or "needs an account" in server.reason:
+    if "may not be run" in reason:
+        mend = "Give the file the right to be run (`chmod +x`), on a disk that is not mounted with `noexec`."
+        return says("server_command_missing", _reason(server), mend)
+    if "is not a program" in reason:
+        mend = "Install it for this system and processor, or name the program that runs such a file in `command`."
+        return says("server_command_missing", _reason(server), mend)
+    if "login required" in reason or "needs an account" in reason:
         mend = f"Run `aggregator connect {server.id}`."
         return says("server_login", "it wants an account to be connected first", mend)
-    if code in (401, 403) or "refused our credentials" in server.reason:
+    if code in (401, 403) or "refused our credentials" in reason:
         mend = "Renew the token: correct `headers`, or the variable that it comes from."
         return says("server_unauthorized", f"it refuses our credentials (HTTP {code or 401})", mend)
     if other := _other_transport(server, code):
         return says("server_other_transport", f"{other[0]} ({_reason(server)})", other[1])
-    if cause := cause_in(server.reason):
+    if cause := cause_in(reason):
         told = f"{cause.sentence} ({server.address}{f', HTTP {code}' if code else ''})"
-        return says(_CAUSES[cause.kind], told, f"{cause.mend[:1].upper()}{cause.mend[1:]}.")
-    if "`tls." in server.reason:
+        mend = f"{cause.mend[:1].upper()}{cause.mend[1:]}."
+        if cause.kind == "unreachable" and server.proxy_variable is not None:
+            mend = (
+                f"{mend[:-1]}; or, if the way there leads through the proxy of {server.proxy_variable}, which servers "
+                f'do not use by themselves, write "proxy": "${{{server.proxy_variable}}}" into its entry.'
+            )
+        return says(_CAUSES[cause.kind], told, mend)
+    if "`tls." in reason:
         return says("server_tls", _reason(server), "Correct `tls` in its entry, or the file that it names.")
-    if "did not answer within" in server.reason:
+    if ended := program_cause((reason, *server.words)):
+        return says(_ENDED[ended.kind], ended.sentence, ended.mend)
+    if "did not answer within" in reason:
         mend = "Run its command in a terminal once: it may wait for an answer, a download or a sign-in; or raise "
         return says("server_hangs", _reason(server), f"{mend}`limits.connect_timeout`.")
-    if "cannot be reached" in server.reason:
+    if not reason and server.state in _UNDER_WAY:
+        mend = "Try again with a longer `--timeout`; run its command in a terminal once, as it may wait for a download."
+        return says("server_hangs", "it was still starting when the time of this check was over", mend)
+    if "cannot be reached" in reason:
         return says("server_unreachable", _reason(server), "Start that server, or correct `url`.")
-    if "process ended" in server.reason or "is gone" in server.reason:
+    if "signal 9" in reason:
+        mend = "Look for the words `Out of memory` in `dmesg`; close other programs, or raise its `limits.memory`."
+        return says("server_crashes", f"{_reason(server)}: it was killed, mostly for want of memory", mend)
+    if "process ended" in reason or "is gone" in reason:
         return says("server_crashes", _reason(server), "Run its command in a terminal, and mend what it says.")
+    if "'ascii' codec" in reason or "codec can't encode" in reason:
+        mend = "Set LANG=C.UTF-8 where the aggregator is started."
+        return says("server_environment", "a name in its entry cannot be written in the language of this shell", mend)
     return says("server_down", _reason(server) or f"it is {server.state}", "`aggregator check` tells more.")
 
 
@@ -220,7 +243,16 @@ def _other_transport(server: ServerFacts, status: int) -> tuple[str, str] | None
 
 
 def _install(server: ServerFacts) -> str:
-    command = (server.command or "").rpartition("/")[2]
+    if server.elsewhere is not None:
+        return (
+            f'Write its full path: "command": "{server.elsewhere}"; its folder is not on the PATH of this shell. '
+            "`aggregator stdio` finds it there by itself."
+        )
+    command = (server.command or "").replace("\\", "/").rpartition("/")[2]
+    plain = _OF_WINDOWS.sub("", command.lower())
+    if sys.platform != "win32" and (command.lower() != plain or plain == "cmd" or "\\" in (server.command or "")):
+        other = "the program after `/c` in `args`" if plain == "cmd" else f'"command": "{plain}"'
+        return f"This entry is for Windows: write {other} in place of `{command}`."
     known = {
         "npx": "Install Node.js (https://nodejs.org), or give the full path of npx in `command`.",
         "node": "Install Node.js (https://nodejs.org), or give the full path of node in `command`.",
@@ -228,7 +260,7 @@ def _install(server: ServerFacts) -> str:
         "uv": "Install uv (https://docs.astral.sh/uv), or give the full path of uv in `command`.",
         "docker": "Install Docker, or give the full path of docker in `command`.",
     }
-    return known.get(command, "Install it, or give its full path in `command`.")
+    return known.get(plain, "Install it, or give its full path in `command`.")
 
 
 def _reason(server: ServerFacts) -> str:

@@ -25,7 +25,8 @@ class StorageFacts:
     """The database: `path` is its file, None for a database server; `fault` is why it cannot be used.
 
     `exists`: the file is there. `stamp` is the revision of its schema, `newest` ours. `aside` are damaged files beside
-    it. `free` is the room on its disk in bytes. `mode` are the permission bits of the file. `said` is without secrets.
+    it. `free` is the room on its disk in bytes. `mode` are the permission bits of the file. `owner` is the name of its
+    owner, or of its folder's, if that is another user. `said` is without secrets.
     """
 
     path: Path | None
@@ -37,6 +38,7 @@ class StorageFacts:
     aside: Sequence[Path] = ()
     free: int | None = None
     mode: int | None = None
+    owner: str | None = None
 
 
 def of_storage(facts: StorageFacts, *, audited: bool) -> Iterator[CheckFinding]:
@@ -129,6 +131,13 @@ def _faulty(facts: StorageFacts) -> CheckFinding:
         return found("database_refused", facts.said, "Try it with `psql`, and correct `storage`.", "storage")
     if facts.fault == "read_only" and path is None:
         return found("database_read_only", facts.said, "Grant it, or name the primary in `storage`.", "storage")
+    if facts.fault == "read_only" and facts.owner is not None and path is not None:
+        said = f"The database {path} or its folder belongs to {facts.owner}, so you cannot write it."
+        fix = (
+            f'Give it to your user: `sudo chown -R "$USER" {quote(str(path.parent))}`; and start the aggregator as one '
+            "user alone, not with `sudo`."
+        )
+        return found("database_read_only", said, fix, path)
     if facts.fault == "read_only":
         parent = quote(str(path.parent)) if path is not None else ""
         fix = f"Run `chmod u+rwx {parent}; chmod u+rw {shown}`."

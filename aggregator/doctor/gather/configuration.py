@@ -20,6 +20,7 @@ from aggregator.doctor.checks.configuration import (
     of_variables,
 )
 from aggregator.doctor.finding import CheckFinding
+from aggregator.doctor.gather.owners import other_owner
 from aggregator.domain.ordinary_files import read_ordinary
 from aggregator.storage.locate import default_url
 
@@ -74,7 +75,8 @@ def read_config(named: Path | None, folder: Path, environ: Mapping[str, str]) ->
         loaded = load_found(location, environ)
     except ConfigError as error:
         path = location.path if location is not None else _path_of(named, folder, environ)
-        facts = UnusableConfig(str(error), path, _own(environ), tuple(_misplaced(environ)))
+        owner = other_owner(path) if path is not None and "Permission" in str(error) else None
+        facts = UnusableConfig(str(error), path, _own(environ), tuple(_misplaced(environ)), owner)
         return ConfigRead(path, None, tuple(of_unusable(facts)), environ, folder)
     path = Path(os.path.abspath(location.path))
     return ConfigRead(path, loaded, tuple(_of_loaded(location, loaded, environ)), environ, folder)

@@ -26,6 +26,8 @@ from aggregator.upstream.process.environment import environment
 
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY", "all_proxy")
 _NODE_PROGRAMS: Final = frozenset({"npx", "node", "npm", "pnpm", "bunx"})
+# Variables by which most programs find a folder of this machine.
+_FOLDERS: Final = ("HOME", "TMPDIR") if os.name == "posix" else ("TEMP", "TMP")
 _PATIENCE: Final = 3.0
 _MOST_FILES: Final = 1_000
 
@@ -41,6 +43,7 @@ def read_machine(loaded: Loaded | None, environ: Mapping[str, str], now: float) 
         version("mcp"),
         __version__,
         os.name != "posix" or bool(environ.get("HOME")),
+        [(name, folder) for name in _FOLDERS if (folder := environ.get(name)) and not os.path.isdir(folder)],
         node_version(environ),
         [name for name in _PROXIES if environ.get(name)],
         environ.get("NO_PROXY") or environ.get("no_proxy") or "",

@@ -19,6 +19,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from aggregator.doctor.checks.storage import DatabaseFault, StorageFacts
+from aggregator.doctor.gather.owners import other_owner
 from aggregator.doctor.gather.stored import Rows, StoredRows, stored_calls, stored_rows
 from aggregator.domain.text.error_text import error_text
 from aggregator.storage.engine.async_engine import AsyncConnection
@@ -84,12 +85,12 @@ async def count_calls(url: str, now: float) -> dict[str, int]:
 
 
 def _read_file(path: Path, entries: Mapping[str, str]) -> StorageRead:
-    there = next((one for one in (path.parent, *path.parents) if one.exists()), path.parent)
+    there = next((one for one in (path.parent, *path.parents) if os.path.exists(one)), path.parent)
     free, mode = _free(there), _mode(path)
-    common: dict[str, Any] = {"free": free, "mode": mode, "newest": REVISION}
+    common: dict[str, Any] = {"free": free, "mode": mode, "newest": REVISION, "owner": other_owner(path, path.parent)}
     fault = _file_fault(path, there)
     if fault is not None:
-        return StorageRead(StorageFacts(path, path.exists(), *fault, **common))
+        return StorageRead(StorageFacts(path, os.path.exists(path), *fault, **common))
     if not path.exists():
         return StorageRead(StorageFacts(path, **common))
     return _opened(path, common, entries)
@@ -150,11 +151,11 @@ async def storage_fault(url: str) -> str | None:
 def _file_fault(path: Path, there: Path) -> tuple[DatabaseFault, str] | None:
     if not there.is_dir():
         return "folder", f"{there} is no folder."
-    if not path.exists() and there != path.parent and not os.access(there, os.W_OK):
+    if not os.path.exists(path) and there != path.parent and not os.access(there, os.W_OK):
         return "folder", f"{there} cannot be written."
-    if path.is_dir():
+    if os.path.isdir(path):
         return "damaged", "it is a folder."
-    if not os.access(there, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+    if not os.access(there, os.W_OK | os.X_OK) or (os.path.exists(path) and not os.access(path, os.W_OK)):
         return "read_only", ""
     if sys.platform != "win32" and os.statvfs(there).f_flag & os.ST_RDONLY:
         return "read_only", ""

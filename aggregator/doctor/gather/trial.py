@@ -2,10 +2,14 @@
 
 import asyncio
 import logging
+import os
+import shutil
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, get_args
+from urllib.parse import urlsplit
 
 from aggregator.accounts.app.stored import stored_accounts
 from aggregator.app.app import App
@@ -22,6 +26,8 @@ from aggregator.doctor.checks.policies import Denial, PolicyFacts
 from aggregator.doctor.checks.servers import ServerFacts
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.uris.addresses import is_loopback
+from aggregator.domain.usual_folders import with_usual_folders
 from aggregator.hosts.own import identity
 from aggregator.policy.files.known_names import KnownNames
 from aggregator.policy.files.lint import lint
@@ -32,7 +38,8 @@ from aggregator.upstream.upstream import Upstream
 
 # The logger that tells of a server that prints to its stdout what is not MCP.
 _NOISE: Final = "aggregator.upstream.transports.stdio"
-_WORDS: Final = 6
+# Lines on stderr of which a cause can be read; the first of one fault may stand far above its end.
+_WORDS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,11 +193,31 @@ def _facts(
         enabled=server.enabled,
         disabled_reason=server.disabled_reason,
         command=server.command,
+        elsewhere=_elsewhere(server.command) if state not in ("ready", "stopped") else None,
+        proxy_variable=_proxy_variable(server),
         address=loaded.redactor((server.url or "").partition("?")[0]) or None,
         same_as=known.get(server.id),
         calls=calls.get(server.id, 0) if calls else None,
         **more,
     )
+
+
+def _elsewhere(command: str | None) -> str | None:
+    """Return the full path of a program that a shell does not find and `aggregator stdio` does."""
+    if command is None or os.path.dirname(command):
+        return None
+    folders = with_usual_folders("", Path(os.path.expanduser("~")), os.environ)
+    return shutil.which(command, path=folders) if folders else None
+
+
+def _proxy_variable(server: ServerConfig) -> str | None:
+    """Return the variable with the proxy that programs of this shell use for the address of a server."""
+    if server.url is None or server.proxy is not None:
+        return None
+    name = "HTTPS_PROXY" if server.url.lower().startswith("https") else "HTTP_PROXY"
+    host = urlsplit(server.url).hostname
+    found = next((one for one in (name, name.lower()) if os.environ.get(one)), None)
+    return found if host is not None and not is_loopback(host) else None
 
 
 def _same(servers: Sequence[ServerConfig]) -> dict[str, str]:
