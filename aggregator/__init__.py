@@ -126,6 +126,7 @@ INNER_LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
             "interpreter",
             "branches",
             "coerce",
+            "expected",
             "narrowed",
             "refusal",
             "wording",

@@ -209,7 +209,8 @@ class ServerConfig(ConfigModel):
     coerce: bool = Field(
         default=True,
         description="Arguments that do not fit are corrected if only one meaning is possible, such as a number in "
-        "quotes; `_meta` of the result lists the corrections. `false`: such arguments are refused.",
+        "quotes, and so are other spellings of declared names; `_meta` of the result lists the corrections. `false`: "
+        "arguments are sent as they came or refused.",
         examples=[False],
     )
     health: HealthConfig = Field(

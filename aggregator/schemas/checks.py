@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.records import ToolRecord
+from aggregator.schemas.declared_names import DeclaredNames
 from aggregator.schemas.fault import UnusableSchema
 from aggregator.schemas.workers.small_enough import is_small_enough
 
@@ -48,6 +49,7 @@ class SchemaChecks:
             tuple[int, ...], tuple[tuple[Schema, ...], SchemaCheck | UncompiledSchema | UnusableSchema]
         ] = LruCache(capacity)
         self._by_content: LruCache[bytes, SchemaCheck | UncompiledSchema | UnusableSchema] = LruCache(capacity)
+        self._names: LruCache[int, tuple[Schema, DeclaredNames | None]] = LruCache(capacity)
 
     def get(self, tool: ToolRecord, extra: Sequence[Schema] = ()) -> "SchemaCheck | UncompiledSchema":
         """Return the check of a tool's arguments, tightened by `extra`.
@@ -65,6 +67,15 @@ class SchemaChecks:
         """
         schema = tool.definition.get("outputSchema")
         return None if schema is None else self._get((schema,))
+
+    def names(self, tool: ToolRecord) -> DeclaredNames | None:
+        """Return the names of a tool's arguments; None if its schema is too large to read them at once."""
+        schema = tool.definition.get("inputSchema", _ANYTHING)
+        held = self._names.get(id(schema))
+        if held is None:
+            held = schema, DeclaredNames(schema) if is_small_enough(schema) else None
+            self._names.put(id(schema), held)
+        return held[1]
 
     async def prepare(self, tools: Iterable[ToolRecord]) -> dict[str, list[str]]:
         """Compile ahead of the calls, up to the cache size, yielding after each tool. Return the unchecked parts by

@@ -4,13 +4,13 @@ and names that differ by white space, by characters that cannot be seen, or by t
 A schema says nothing of them: a rule that tightens `limit` would not hold for a server that reads `Limit` as the same.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from unicodedata import normalize
 
-from aggregator.domain.schema_walk import positions
 from aggregator.domain.text.caseless import caseless
 from aggregator.domain.text.invisible import folded_name
+from aggregator.schemas.declared_names import declared_names
 from aggregator.schemas.fault import Fault, step
 
 # Values that may be examined on the event loop.
@@ -24,7 +24,7 @@ def look_alikes(rules: Sequence[Schema], own: Schema, given: Any, most: int | No
 
     None if there are more than `most` values to examine.
     """
-    ruled = {name for rule in rules for name in _names(rule)}
+    ruled = {name for rule in rules for name in declared_names(rule)}
     by_plain_name = {_plain(name): name for name in ruled}
     found = []
     stack: list[tuple[str, Any]] = [("", given)]
@@ -45,16 +45,8 @@ def look_alikes(rules: Sequence[Schema], own: Schema, given: Any, most: int | No
                 found.append((name, Fault(step(at, name), f"the name {other!r}", f"{name!a}", "properties")))
     if not found:
         return ()
-    declared = set(_names(own))
+    declared = set(declared_names(own))
     return tuple(fault for name, fault in found if name not in declared)
-
-
-def _names(schema: Schema) -> Iterator[str]:
-    for _, node in positions(schema):
-        for keyword in ("properties", "dependentSchemas", "required"):
-            names = node.get(keyword)
-            if isinstance(names, Mapping | list):
-                yield from (name for name in names if isinstance(name, str))
 
 
 def _plain(name: str) -> str:

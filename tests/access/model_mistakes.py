@@ -1,4 +1,4 @@
-"""Mistakes that models make in calls, each with what becomes of it: 66 of them, for tools of the usual shapes.
+"""Mistakes that models make in calls, each with what becomes of it, for tools of the usual shapes.
 
 `sent` is what the tool gets; None if the call is refused, with words that name all of `told`.
 """
@@ -152,10 +152,15 @@ MISTAKES: Final[dict[str, Mistake]] = {
     "camel case of an argument": Mistake(_I, _issue(perPage=5), _issue(per_page=5)),
     "snake case of an argument": Mistake(_I, _issue(assignee_id=5), _issue(assigneeId=5)),
     "capitals of an argument": Mistake(_W, {"City": "Rome"}, _ROME),
+    "capitals of an argument that any may stand beside": Mistake(_W, {**_ROME, "Days": 3}, {**_ROME, "days": 3}),
+    "snake case deep inside": Mistake(_S, _query(options={"TOP": "3"}), _query(options={"top": 3})),
     # Right as they are.
     "a date in another form": Mistake(_R, {"when": "1/5/26", "text": "x"}, {"when": "1/5/26", "text": "x"}),
     "an argument more where any is taken": Mistake(_W, {**_ROME, "lang": "en"}, {**_ROME, "lang": "en"}),
     # Refused: what the model meant is for the model to say.
+    "another case of an argument, and no value for it": Mistake(
+        _W, {**_ROME, "Days": "many"}, None, ("days", "'many'")
+    ),
     "another word for an argument": Mistake(_W, {"location": "Rome"}, None, ("`location`", "`city`")),
     "another word beside a right one": Mistake(
         _I, {"organization": "a", "repo": "b"}, None, ("organization", "`owner`")

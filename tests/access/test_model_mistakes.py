@@ -15,6 +15,7 @@ from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.calls.validate import CheckedArguments, Checker
 from aggregator.gateway.host import Host
+from aggregator.schemas.declared_names import DeclaredNames
 from tests.access.gateway_harness import LEGACY, MODERN, GatewayHarness, error_data, make_config
 from tests.access.model_mistakes import MISTAKES, TOOLS, Mistake
 from tests.laws import examples
@@ -43,9 +44,9 @@ async def called(harness: GatewayHarness, mistake: Mistake, road: str, version: 
 
 
 def test_the_figures() -> None:
-    """Of 67 mistakes, 53 are answered at once, and 14 after one more round."""
+    """Of 70 mistakes, 55 are answered at once, and 15 after one more round."""
     at_once = [name for name, mistake in MISTAKES.items() if mistake.sent is not None]
-    assert (len(MISTAKES), len(at_once)) == (67, 53)
+    assert (len(MISTAKES), len(at_once)) == (70, 55)
 
 
 @pytest.mark.parametrize("road", ROADS)
@@ -122,11 +123,14 @@ async def test_the_record_has_what_is_sent(tmp_path: Path) -> None:
     harness.set_policies(
         {"agents": {"local": {"allow": ["*"], "arguments": {"*": {"properties": {"days": {"maximum": 3}}}}}}}
     )
-    for days, code in (("3", None), ("4", "invalid_arguments")):
-        made = await called(harness, Mistake("crm.weather", {"city": "Rome", "days": days}, None), "direct")
+    for name, days, code in (
+        *(("days", "3", None), ("days", "4", "invalid_arguments")),
+        *(("Days", 3, None), ("_DAYS", 4, "invalid_arguments")),
+    ):
+        made = await called(harness, Mistake("crm.weather", {"city": "Rome", name: days}, None), "direct")
         assert made["_meta"].get("aggregator/error", {}).get("code") == code
         assert records[-1].arguments == {"city": "Rome", "days": int(days)}
-    assert [call["arguments"]["days"] for call in harness.fake_upstreams["crm"].calls] == [3]
+    assert [call["arguments"]["days"] for call in harness.fake_upstreams["crm"].calls] == [3, 3]
 
 
 RECORDS: Final = {
@@ -152,7 +156,7 @@ def test_what_fits_is_never_changed_and_what_is_sent_fits(name: str, given: Any,
 
     checked = asyncio.run(check())
     assert json.dumps(value) == before
-    if ORACLES[name].is_valid(value):
+    if ORACLES[name].is_valid(value) and not DeclaredNames(SHAPES[name]).has_other_spelling(value):
         assert checked.arguments is value
         assert checked.refusal is None
         assert not checked.corrections

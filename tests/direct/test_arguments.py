@@ -35,6 +35,7 @@ ARGUMENTS: Final[dict[str, Json]] = {
     "deeper": {"n": 1, "a": nested(300)},
     "as deep as can be read": {"n": 1, "a": nested(900)},
     "a look-alike": {"n": 1, "N": 100},
+    "another spelling": {"n": 1, "PLACE": "x"},
     "another look-alike": {"n": 1, "ｎ": 100},
     "too large": {"n": 100},
     "an empty name": {"n": 1, "": None},
@@ -50,7 +51,7 @@ async def test_every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind:
         assert it.app.live is not None
         it.app.live.rulebook = book({"agents": {"local": {"allow": ["*"], "arguments": {"ruled.*": rules}}}})
         async with it.host(*kind) as host:
-            for tool in ("old.any", "old.number", "strict.number", "ruled.number"):
+            for tool in ("old.any", "old.number", "strict.number", "ruled.number", "old.headed", "strict.headed"):
                 for arguments in ARGUMENTS.values():
                     await it.compare(host, {"name": tool, "arguments": arguments})
         assert DIRECT in it.ways

@@ -12,8 +12,10 @@ from typing import Any
 
 from aggregator.schemas.check import compile_check
 from aggregator.schemas.coerce import coerce
+from aggregator.schemas.declared_names import DeclaredNames
 from aggregator.schemas.fault import UnusableSchema
 from aggregator.schemas.signature import signature
+from aggregator.schemas.workers.small_enough import is_small_enough
 
 TEXT = "".join(Random(1).choices("ab", k=100_000))  # noqa: S311
 DRAFT_2019 = "https://json-schema.org/draft/2019-09/schema"
@@ -143,7 +145,7 @@ ATTACKS: dict[str, Callable[[], tuple[Any, Any]]] = {
 def attempt(name: str) -> list[str]:
     """`["unusable", why]`, or the keywords of the faults."""
     schema, value = ATTACKS[name]()
-    coerce(schema, value)
+    coerce(schema, value, DeclaredNames(schema) if is_small_enough(schema) else None)
     signature(schema)
     try:
         return [fault.keyword for fault in compile_check(schema).faults(value)]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from aggregator.schemas.check import SchemaCheck, compile_check
 from aggregator.schemas.coerce import coerce
+from aggregator.schemas.declared_names import DeclaredNames
 from aggregator.schemas.fault import Fault
 from tests.laws import examples
 from tests.schemas.samples import sample
@@ -76,10 +77,12 @@ def test_no_more_faults_than_asked_for_and_always_the_same(name: str, seed: int,
 @settings(max_examples=examples(300), deadline=None)
 def test_coercion_is_done_once_and_never_breaks_what_fits(name: str, given: Any) -> None:
     value = sample(SHAPES[name], Random(given), slips=0.2) if isinstance(given, int) else given  # noqa: S311
-    once, changed = coerce(SHAPES[name], value)
-    again, more = coerce(SHAPES[name], once)
+    names = DeclaredNames(SHAPES[name])
+    once, changed = coerce(SHAPES[name], value, names)
+    again, more = coerce(SHAPES[name], once, names)
     assert (again, more) == (once, [])
-    if ORACLES[name].is_valid(value):
+    spelt = isinstance(value, dict | list) and names.has_other_spelling(value)
+    if ORACLES[name].is_valid(value) and not spelt:
         assert changed == []
     if not changed:
         assert once is value

@@ -1,13 +1,15 @@
 """What is put right, and what is left alone."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
 import pytest
 
 from aggregator.schemas import read_text as read_text_module
-from aggregator.schemas.coerce import coerce
+from aggregator.schemas.coerce import Correction
+from aggregator.schemas.coerce import coerce as coerce_named
+from aggregator.schemas.declared_names import DeclaredNames
 
 coerce_module = import_module("aggregator.schemas.coerce")
 
@@ -21,8 +23,16 @@ CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required"
 A_LIST = {"type": "array", "items": {"type": "string"}}
 A_SET = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}
 A_PAIR = {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}], "items": {"type": "integer"}}
+DRY = {"type": "object", "properties": {"dryRun": {"type": "boolean"}}}
 A_TIME = {"type": "string", "format": "date-time"}
 PYTHON = {"a": [True, None, "it's", "say 'a' \"b\""]}
+
+
+def coerce(
+    schema: dict[str, Any], value: Any, *, lone: bool = True, tool: str = ""
+) -> tuple[Any, Sequence[Correction]]:
+    return coerce_named(schema, value, DeclaredNames(schema), lone=lone, tool=tool)
+
 
 PUT_RIGHT: list[tuple[dict[str, Any], Any, Any, list[str]]] = [
     ({"type": "integer"}, "5", 5, [""]),
@@ -99,6 +109,16 @@ PUT_RIGHT: list[tuple[dict[str, Any], Any, Any, list[str]]] = [
     (CITY, {"kwargs": {"City": "Rome"}}, {"city": "Rome"}, ["/kwargs", "/City"]),
     ({"$ref": "#/$defs/c", "$defs": {"c": CITY}}, {"args": {"city": "Rome"}}, {"city": "Rome"}, ["/args"]),
     (CITY, {"place": {"city": "Rome"}}, {"city": "Rome"}, ["/place"]),
+    # A name that an open schema takes, and that most servers ignore.
+    (DRY, {"dry_run": True}, {"dryRun": True}, ["/dry_run"]),
+    (DRY, {"DRY-RUN": "true", "b": 1}, {"dryRun": True, "b": 1}, ["/DRY-RUN", "/DRY-RUN"]),
+    (DRY, {"dry_run": None}, {}, ["/dry_run", "/dry_run"]),
+    (DRY, {"dry run": "perhaps"}, {"dryRun": "perhaps"}, ["/dry run"]),
+    ({**DRY, "additionalProperties": True}, {"dry_run": True}, {"dryRun": True}, ["/dry_run"]),
+    ({"properties": {"o": DRY}}, {"o": {"dry_run": True}}, {"o": {"dryRun": True}}, ["/o/dry_run"]),
+    ({"items": DRY}, [{}, {"dry_run": True}], [{}, {"dryRun": True}], ["/1/dry_run"]),
+    ({"allOf": [{"required": ["a"]}, DRY]}, {"a": 1, "Dryrun": True}, {"a": 1, "dryRun": True}, ["/Dryrun"]),
+    ({"properties": {"a_b": {}, "aB": {}}, "required": ["aB"]}, {"A-B": 1}, {"aB": 1}, ["/A-B"]),
 ]
 
 LEFT_ALONE: list[tuple[dict[str, Any], Any]] = [
@@ -173,8 +193,23 @@ LEFT_ALONE: list[tuple[dict[str, Any], Any]] = [
     (NUMBERS, "1,x"),
     ({"type": "integer"}, [5]),
     ({"type": "string"}, ["x"]),
-    (NOTE, {"N": 1}),
     (CLOSED, {"maxItems": 1, "max-items": 2}),
+    # Names that an open schema takes: declared beside it, twice, elsewhere in the schema, or data.
+    (NOTE, {"N": 1, "n": 2}),
+    (NOTE, {"nn": 1, "m": 2}),
+    (NOTE, {"N": 1, " n": 2}),
+    ({"properties": {"a_b": {}, "aB": {}}}, {"A-B": 1}),
+    ({"properties": {"a_b": {}, "aB": {}}}, {"A-B": 1, "aB": 2}),
+    ({"allOf": [{"properties": {"a_b": {}}}, {"properties": {"aB": {}}}]}, {"A-B": 1}),
+    ({"properties": {"dryRun": {}, "dry": {"properties": {"dry_run": {}}}}}, {"dry_run": True}),
+    ({**NOTE, "anyOf": [{"properties": {"N": {}}}, {"properties": {"k": {}}}]}, {"N": 1}),
+    ({**NOTE, "additionalProperties": {"type": "integer"}}, {"N": 1}),
+    ({**NOTE, "additionalProperties": {}}, {"N": 1}),
+    ({**NOTE, "patternProperties": {"^x": {}}}, {"N": 1}),
+    ({"allOf": [NOTE, {"additionalProperties": {}}]}, {"N": 1}),
+    ({"allOf": [NOTE, {"patternProperties": {"^N$": {}}}]}, {"N": 1}),
+    ({"properties": {"env": {"additionalProperties": {"type": "string"}}, "path": {}}}, {"env": {"PATH": "x"}}),
+    ({"properties": {"env": {}, "path": {}}}, {"env": {"PATH": "x"}}),
     (CLOSED, {"maxItems": 1, "max_items": 2}),
     ({**CLOSED, "properties": {"a_b": {}, "aB": {}}}, {"A-B": 1}),
     ({**CLOSED, "patternProperties": {"^m": {}}}, {"maxItems": 1}),

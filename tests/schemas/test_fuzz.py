@@ -15,6 +15,7 @@ from aggregator.domain.subschemas import (
 )
 from aggregator.schemas.check import compile_check
 from aggregator.schemas.coerce import coerce
+from aggregator.schemas.declared_names import DeclaredNames
 from aggregator.schemas.fault import UnusableSchema
 from aggregator.schemas.signature import signature
 from tests.laws import examples
@@ -79,7 +80,7 @@ junk = st.recursive(
 
 
 def survives(schema: dict[str, Any], value: Any) -> None:
-    coerce(schema, value)
+    coerce(schema, value, DeclaredNames(schema))
     signature(schema)
     try:
         check = compile_check(schema)

@@ -14,6 +14,7 @@ from aggregator.gateway.views.views import tightened
 from aggregator.policy.rulebook import Tightening
 from aggregator.schemas.checks import SchemaChecks, UncompiledSchema
 from aggregator.schemas.coerce import Correction, coerce
+from aggregator.schemas.declared_names import DeclaredNames
 from aggregator.schemas.fault import Fault, UnusableSchema
 from aggregator.schemas.look_alikes import AT_ONCE, look_alikes
 from aggregator.schemas.narrowed import narrowed_refusal, without_words
@@ -51,23 +52,27 @@ class ExplainedFault(NamedTuple):
 class QuickCheck:
     """The part of the check of one tool's calls by one agent that surely takes little time."""
 
-    __slots__ = ("_check", "_output", "_rules", "_schema")
+    __slots__ = ("_check", "_names", "_output", "_rules", "_schema")
 
     def __init__(
         self,
         schema: Mapping[str, Any],
         check: "SchemaCheck | UncompiledSchema",
+        names: DeclaredNames | None,
         rules: Sequence[Mapping[str, Any]],
         output: "SchemaCheck | UncompiledSchema | None",
     ) -> None:
         self._schema = schema
         self._check = check
+        self._names = names
         self._rules = rules
         self._output = output
 
     def arguments(self, given: dict[str, Any]) -> dict[str, Any] | None:
-        """Return the arguments if they surely fit as they are; else None."""
+        """Return the arguments if they surely fit and nothing in them is to be corrected; else None."""
         if not self._check.fits_at_once(given):
+            return None
+        if self._names is not None and self._names.has_other_spelling(given):
             return None
         if self._rules and look_alikes(self._rules, self._schema, given, AT_ONCE) != ():
             return None
@@ -103,10 +108,11 @@ class Checker:
         schemas = [rule.schema for rule in rules]
         try:
             check = self._checks.get(tool, schemas if tool.takes is None else [*schemas, tool.takes])
+            names = self._checks.names(tool) if server.coerce else None
             output = self._checks.output(tool) if server.output_validation != "off" else None
         except UnusableSchema:
             return None
-        return QuickCheck(tool.definition["inputSchema"], check, schemas, output)
+        return QuickCheck(tool.definition["inputSchema"], check, names, schemas, output)
 
     async def arguments(
         self,
@@ -118,7 +124,8 @@ class Checker:
         *,
         by_model: bool,
     ) -> CheckedArguments:
-        """Return the arguments to send, corrected if they do not fit as they are; and a refusal if they still do not.
+        """Return the arguments to send, corrected if they do not fit or name something in another spelling; and a
+        refusal if they do not fit then.
 
         `by_model`: they come by a meta tool or over `/v1`, where a lone value may stand for a list of one.
 
@@ -131,8 +138,8 @@ class Checker:
         try:
             check = self._checks.get(tool, [rule.schema for rule in rules] if rules else ())
             faults = await self._faults(check, given, tool, agent)
-            if faults and server.coerce:
-                given, corrections = coerce(schema, given, lone=by_model, tool=tool.own_name)
+            if server.coerce and (faults or self._is_spelt_otherwise(tool, given)):
+                given, corrections = coerce(schema, given, self._checks.names(tool), lone=by_model, tool=tool.own_name)
                 if corrections:
                     faults = await self._faults(check, given, tool, agent)
             if rules and not faults:
@@ -184,8 +191,8 @@ class Checker:
         """
         schema = tool.definition["inputSchema"]
         own = await self._faults(self._checks.get(tool), given, tool, agent)
-        if own and server.coerce:
-            given, _ = coerce(schema, given, lone=False, tool=tool.own_name)
+        if server.coerce and (own or self._is_spelt_otherwise(tool, given)):
+            given, _ = coerce(schema, given, self._checks.names(tool), lone=False, tool=tool.own_name)
             own = await self._faults(self._checks.get(tool), given, tool, agent)
         narrowed = not own and tool.takes is not None
         if narrowed:
@@ -238,6 +245,11 @@ class Checker:
         """
         faults = check.at_once(value)
         return faults if faults is not None else await self.workers.faults(check, value, tool.server, agent)
+
+    def _is_spelt_otherwise(self, tool: ToolRecord, given: dict[str, Any]) -> bool:
+        """Tell whether arguments that fit may have a name that differs from a declared one in spelling alone."""
+        names = self._checks.names(tool)
+        return names is not None and names.has_other_spelling(given)
 
     def _warn(self, tool: str, what: str) -> None:
         """Log a warning, once per tool and fault: a server repeats its fault with every call."""

@@ -1,0 +1,66 @@
+"""The names of members that a schema declares, at any depth, and other spellings of them: `dry_run` for `dryRun`."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from aggregator.domain.names import loosened
+from aggregator.domain.schema_walk import positions
+
+# Longer names are not compared.
+LONGEST: Final = 200
+# Values and undeclared names of one call that are looked at.
+_VALUES: Final = 2_000
+_UNDECLARED: Final = 100
+_HOLDERS: Final = frozenset({dict, list})
+
+
+def declared_names(schema: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names that any part of a schema has members for, or requires."""
+    for _, node in positions(schema):
+        for keyword in ("properties", "dependentSchemas", "required"):
+            names = node.get(keyword)
+            if isinstance(names, Mapping | list):
+                yield from (name for name in names if isinstance(name, str))
+
+
+class DeclaredNames:
+    """All names that one schema declares. Immutable."""
+
+    __slots__ = ("_forms", "_names")
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._names = frozenset(declared_names(schema))
+        self._forms = frozenset(loosened(name) for name in self._names if len(name) <= LONGEST)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._names
+
+    def has_other_spelling(self, given: dict[str, Any] | list[Any]) -> bool:
+        """Tell whether a name in the arguments, at any depth, is declared nowhere and may be another spelling of one
+        that is.
+
+        True if there are too many undeclared names to compare; of very large arguments the first levels are read.
+        """
+        if not self._forms:
+            return False
+        level: list[Any] = [given]
+        values = undeclared = 0
+        while level and values <= _VALUES:
+            inside: list[Any] = []
+            for value in level:
+                values += len(value)
+                if type(value) is not dict:
+                    parts = value
+                else:
+                    parts = value.values()
+                    if not self._names.issuperset(value):
+                        others = value.keys() - self._names
+                        undeclared += len(others)
+                        if undeclared > _UNDECLARED or any(map(self._is_spelt_otherwise, others)):
+                            return True
+                inside += [part for part in parts if type(part) in _HOLDERS]
+            level = inside
+        return False
+
+    def _is_spelt_otherwise(self, name: str) -> bool:
+        return len(name) <= LONGEST and loosened(name.strip()) in self._forms
