@@ -119,7 +119,7 @@ async def test_what_models_write_at_first_works(sandbox: Sandbox, code: str, tex
         ("from xml.sax import parseString", "Of XML there are xml.etree.ElementTree"),
         ("from bs4 import BeautifulSoup", "read HTML with re"),
         ("import threading", "asyncio.gather, or concurrent.futures"),
-        ("import logging", "Catch an error as `e`"),
+        ("import traceback", "Catch an error as `e`"),
         ("import subprocess", "no files, no processes"),
         ("import yaml", "split, partition"),
         ("import enum", "Modules: asyncio"),

@@ -12,21 +12,9 @@ from aggregator.domain.errors import OperatorError
 # The modules that a program can import.
 MODULES: Final = (
     *("asyncio", "base64", "bisect", "collections", "concurrent.futures", "copy", "csv", "dataclasses", "datetime"),
-    *(
-        "decimal",
-        "functools",
-        "hashlib",
-        "io",
-        "itertools",
-        "json",
-        "math",
-        "operator",
-        "pprint",
-        "random",
-        "re",
-        "statistics",
-    ),
-    *("time", "typing", "unicodedata", "xml.etree.ElementTree", "xml.dom.minidom"),
+    *("decimal", "functools", "hashlib", "heapq", "io", "itertools", "json", "logging", "math", "operator", "pprint"),
+    *("random", "re", "statistics", "string", "textwrap", "time", "typing", "unicodedata", "urllib.parse"),
+    *("xml.etree.ElementTree", "xml.dom.minidom"),
 )
 
 

@@ -1,0 +1,57 @@
+"""`dataclasses` for programs (`module_sources`): the interpreter's own, with what it lacks."""
+
+from typing import Final
+
+DATACLASSES: Final = """
+import dataclasses as _dataclasses
+
+class _Dataclasses:
+    def __init__(self):
+        self.MISSING = _dataclasses.MISSING
+        self.field = _dataclasses.field
+        self.is_dataclass = _dataclasses.is_dataclass
+        self.FrozenInstanceError = AttributeError
+
+    def dataclass(self, cls=None, slots=False, kw_only=False, match_args=True, weakref_slot=False, **options):
+        if cls is not None:
+            return _dataclasses.dataclass(cls)
+        return _dataclasses.dataclass(**options)
+
+    def fields(self, one):
+        if not _dataclasses.is_dataclass(one):
+            raise TypeError("must be called with a dataclass type or instance")
+        return tuple(one.__dataclass_fields__.values())
+
+    def asdict(self, one, dict_factory=dict):
+        self._check(one, "asdict")
+        return self._plain(one, lambda one: dict_factory([(name, value) for name, value in one]))
+
+    def astuple(self, one, tuple_factory=tuple):
+        self._check(one, "astuple")
+        return self._plain(one, lambda one: tuple_factory([value for _, value in one]))
+
+    def replace(self, one, **changes):
+        self._check(one, "replace")
+        values = {part.name: getattr(one, part.name) for part in self.fields(one) if part.init}
+        values.update(changes)
+        return one.__class__(**values)
+
+    def _is_instance(self, one):
+        return _dataclasses.is_dataclass(one) and type(one) is not type(int)
+
+    def _check(self, one, name):
+        if not self._is_instance(one):
+            raise TypeError(f"{name}() should be called on dataclass instances")
+
+    def _plain(self, value, made):
+        if self._is_instance(value):
+            return made([(part.name, self._plain(getattr(value, part.name), made)) for part in self.fields(value)])
+        if isinstance(value, dict):
+            return {self._plain(key, made): self._plain(part, made) for key, part in value.items()}
+        if isinstance(value, (list, tuple, set)):
+            parts = [self._plain(part, made) for part in value]
+            return parts if isinstance(value, list) else tuple(parts) if isinstance(value, tuple) else set(parts)
+        return value
+
+_added_dataclasses = _Dataclasses()
+"""
