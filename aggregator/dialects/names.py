@@ -21,7 +21,7 @@ _HOSTS: Final[tuple[tuple[re.Pattern[str], Schemas], ...]] = (
         re.compile(
             r"visual studio code|copilot|\bcursor\b|windsurf|\bcline\b|roo code|^zed\b|^goose\b|continue[^a-z]*client"
             r"|^devin\b|lmstudio|^opencode\b|\bkilo[^a-z]*code|\bkiro\b|qwen[^a-z]*(code|cli)|factory[^a-z]*cli|q-dev-cli"
-            r"|^crush$|antigravity|raycast|lobehub|cherry studio|witsy"
+            r"|^crush$|antigravity|raycast|lobehub|cherry studio|witsy|^amp-mcp-client$"
         ),
         "portable",
     ),

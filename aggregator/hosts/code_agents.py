@@ -1,11 +1,12 @@
-"""Qwen Code, Droid, Junie, Amazon Q, Crush, Qoder CLI and Warp: agents of a terminal or an editor.
+"""Qwen Code, Droid, Junie, Amazon Q, Crush, Qoder CLI, Warp and Amp: agents of a terminal or an editor.
 
 Sources: https://qwenlm.github.io/qwen-code-docs/en/users/features/mcp/,
 https://github.com/Factory-AI/factory/blob/main/docs/cli/configuration/mcp.mdx,
 https://junie.jetbrains.com/docs/junie-cli-mcp-configuration.html,
 https://docs.aws.amazon.com/amazonq/latest/qdeveloper-ug/qdev-mcp.html and the source of amazon-q-developer-cli (names),
 https://github.com/charmbracelet/crush/blob/main/docs/config/README.md, https://docs.qoder.com/cli/mcp-servers,
-https://github.com/warpdotdev/warp (its skill agent-add-mcp).
+https://github.com/warpdotdev/warp (its skill agent-add-mcp), https://ampcode.com/docs/customize/mcp (Amp; the prefix of
+its names is in the documentation of its SDK).
 """
 
 import re
@@ -23,6 +24,7 @@ _JUNIE: Final = HostSpelling("Junie", fills_in=False)
 _AMAZON_Q: Final = HostSpelling("Amazon Q", timeouts={"timeout": 0.001})
 _CRUSH: Final = HostSpelling("Crush", renamed={"disabled_tools": "disabledTools"}, text=dollar_names)
 _QODER_CLI: Final = HostSpelling("Qoder CLI")
+_AMP: Final = HostSpelling("Amp")
 _WARP: Final = HostSpelling("Warp", renamed={"working_directory": "cwd"})
 _COMMAND: Final = re.compile(r"\$\(")
 
@@ -96,6 +98,15 @@ def _qoder_cli_files(machine: Machine) -> tuple[HostFile, ...]:
         HostFile(here / ".qoder" / "settings.local.json", "local", "json", ("mcpServers",), base=here),
         HostFile(here / ".mcp.json", "project", "json", ("mcpServers",), base=here),
         HostFile(own / "settings.json", "user", "json", ("mcpServers",)),
+    )
+
+
+def _amp_files(machine: Machine) -> tuple[HostFile, ...]:
+    here = machine.folder
+    own = machine.home / ".config" / "amp"
+    return (
+        HostFile(here / ".amp" / "settings.json", "project", "json", ("amp.mcpServers",), base=here),
+        HostFile(own / "settings.json", "user", "json", ("amp.mcpServers",)),
     )
 
 
@@ -218,4 +229,22 @@ WARP: Final = HostProgram(
     reload="Start the entry in Settings, MCP servers, of Warp.",
     errors="Settings, MCP servers",
     shows="Settings, MCP servers, shows which servers run.",
+)
+AMP: Final = HostProgram(
+    id="amp",
+    title="Amp",
+    source="https://ampcode.com/docs/customize/mcp",
+    files=_amp_files,
+    read=lambda entry: read_entry(entry, _AMP).fields,
+    notes=lambda entry: read_entry(entry, _AMP).notes,
+    write=plain_entry,
+    speaks=("stdio", "http", "sse"),
+    limits=HostLimits("amp-mcp-client", prefix="mcp__{}__"),
+    also=("ampcode", "amp-code"),
+    program="amp",
+    shell_path=True,
+    header_variable="${NAME}",
+    reload="Start Amp again.",
+    errors="`amp mcp doctor`",
+    shows="`amp mcp doctor` shows whether it connects, and its tools.",
 )

@@ -15,7 +15,7 @@ from aggregator.hosts.chat_apps import (
 )
 from aggregator.hosts.claude_code import CLAUDE_CODE
 from aggregator.hosts.claude_desktop import CLAUDE_DESKTOP
-from aggregator.hosts.code_agents import AMAZON_Q, CRUSH, DROID, JUNIE, QODER_CLI, QWEN_CODE, WARP
+from aggregator.hosts.code_agents import AMAZON_Q, AMP, CRUSH, DROID, JUNIE, QODER_CLI, QWEN_CODE, WARP
 from aggregator.hosts.code_extensions import CLINE, KILO_CODE_LEGACY, ROO_CODE
 from aggregator.hosts.continue_dev import CONTINUE
 from aggregator.hosts.editors import CURSOR, DEVIN, LM_STUDIO, WINDSURF, ZED
@@ -55,6 +55,7 @@ HOSTS: Final[tuple[HostProgram, ...]] = (
     AMAZON_Q,
     CRUSH,
     WARP,
+    AMP,
     TRAE,
     QODER,
     QODER_CLI,

@@ -85,6 +85,7 @@ def expected(host: str, system: System) -> dict[str, dict[str, Any] | None]:
         "kiro": {"github": {**github, "tools": {"exclude": ["delete_file"]}}, "off": off},
         "qwen-code": {"files": {**files, "timeout": 30}, "remote": typed, "off": off},
         "droid": {"files": {**files, "timeout": 30}, "remote": typed, "off": off},
+        "amp": {"github": {**github, "tools": {"include": ["get_me"]}}, "off": off},
         "amazon-q": {"files": {**files, "timeout": 60}, "off": off},
         "crush": {
             "files": {**files, "timeout": 120},
