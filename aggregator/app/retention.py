@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from aggregator.config.settings import AuditConfig
+from aggregator.domain.bounds.clock_leaps import ClockLeaps
 from aggregator.storage.errors import StorageError
 from aggregator.storage.lazy_database import LazyDatabase
 
@@ -28,6 +29,7 @@ class Retention:
         self._database = database
         self._config = config
         self._clock = clock
+        self._leaps = ClockLeaps(clock)
 
     def __repr__(self) -> str:
         return f"<Retention every {EVERY:g} s>"
@@ -39,7 +41,13 @@ class Retention:
             await self.once()
 
     async def once(self) -> int:
-        """Remove expired rows now; return the number of removed rows. One process of a group is enough."""
+        """Remove expired rows now; return the number of removed rows. One process of a group is enough.
+
+        None are removed if the clock has leapt ahead since the last time: it may be set right again.
+        """
+        if self._leaps.leapt():
+            log.warning("the clock has leapt ahead by more than a day: what is kept for no longer stays for now")
+            return 0
         try:
             database = await self._database.open()
             if database is None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, TypeVarTuple
 
 from aggregator.audit.process_mark import ProcessMark
 from aggregator.audit.spill import Spill
+from aggregator.domain.bounds.clock_leaps import ClockLeaps
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import AuditEvent
 from aggregator.domain.text.error_text import error_text
@@ -127,6 +128,9 @@ class Writer:
         self._again_at: float | None = None
         self._again_pause = FIRST_PAUSE
         self._trim_at: float | None = None
+        # From when on rows are removed by their age again, after the clock has leapt ahead.
+        self._leaps = ClockLeaps(clock)
+        self._ages_from: float | None = None
         self._look_at: float | None = None
         self._gap = 0
         # A separate thread: rows are made and spilled even if the other threads are busy.
@@ -476,8 +480,11 @@ class Writer:
         too_large = self._keep_bytes is not None and size > self._keep_bytes
         if self._trim_at is not None and loop_time < self._trim_at and not too_large:
             return
-        now = self._clock()
-        before = now - self._keep_for if self._keep_for is not None else None
+        if self._leaps.leapt():
+            log.warning("the clock has leapt ahead by more than a day: no row of the audit log is too old for now")
+            self._ages_from = loop_time + TRIM_EVERY
+        now, by_age = self._clock(), self._ages_from is None or loop_time >= self._ages_from
+        before = now - self._keep_for if self._keep_for is not None and by_age else None
         try:
             removed = await rows.trim(before=before, keep_bytes=self._keep_bytes, now=now)
         except StorageError as error:

@@ -3,15 +3,15 @@
 Law: what this removes, no process needs: it has expired, or is older than its table's rows are kept.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Column, ColumnElement, Table, delete, func, or_, select
+from sqlalchemy import Column, ColumnElement, Connection, Table, delete, func, or_, select
 
 from aggregator.storage.approvals import KEPT as APPROVALS_KEPT
-from aggregator.storage.audit.log import AuditRows
+from aggregator.storage.audit.log import CLOCKS_DIFFER, AuditRows, with_times
 from aggregator.storage.catalogs import KEPT as CATALOGS_KEPT
 from aggregator.storage.console_sessions import IDLE_FOR
 from aggregator.storage.engine.async_engine import AsyncConnection
@@ -130,7 +130,7 @@ async def would_prune(engine: Engine, rules: RetentionRules, *, now: float) -> l
     """
     found = []
     if rules.audited:
-        rows = await count_to_trim(engine, before=_audit_before(rules, now), keep_bytes=rules.keep_bytes)
+        rows = await count_to_trim(engine, before=_audit_before(rules, now), keep_bytes=rules.keep_bytes, now=now)
         found.append(Removed("audit rows", rows, _audit_why(rules)))
     async with engine.read() as connection:
         for kind in _kinds(rules, now):
@@ -190,9 +190,9 @@ def _kinds(rules: RetentionRules, now: float) -> Iterator[_Kind]:
         ("flow labels", flow_labels),
     ):
         yield _Kind(name, "expired", table, table.c.expires, table.c.expires <= now - MARGIN)
-    over = select(kept_results.c.id).where(kept_results.c.expires <= now)
-    parts = kept_result_parts.c
-    first, gone = "parts of kept results", kept_results.c.expires <= now
+    # One that was kept while the clock was ahead would stay until then.
+    gone = or_(kept_results.c.expires <= now, kept_results.c.created > now + CLOCKS_DIFFER)
+    over, parts, first = select(kept_results.c.id).where(gone), kept_result_parts.c, "parts of kept results"
     yield _Kind(first, "expired", kept_result_parts, parts.id, parts.id.in_(over))
     yield _Kind("kept results", "expired", kept_results, kept_results.c.expires, gone, after=first)
     newest = select(func.max(changes.c.seq)).group_by(changes.c.subject)
@@ -222,7 +222,7 @@ def _kinds(rules: RetentionRules, now: float) -> Iterator[_Kind]:
         yield _Kind("definitions of tools", why, mcp_tool_versions, versions.last_seen, unused)
 
 
-async def count_to_trim(engine: Engine, *, before: float | None, keep_bytes: int | None) -> int:
+async def count_to_trim(engine: Engine, *, before: float | None, keep_bytes: int | None, now: float) -> int:
     """Return how many rows `AuditRows.trim` would remove, called until there are none.
 
     Raises:
@@ -235,13 +235,17 @@ async def count_to_trim(engine: Engine, *, before: float | None, keep_bytes: int
         floor = None if keep_bytes is None or size <= keep_bytes else int(keep_bytes * _TRIM_TO)
         last = removed = freed = 0
         while page := await _page(connection, last):
-            for row in page:
-                old = before is not None and row.at < before
+            for row, at in await connection.run_sync(_dated(page, now)):
+                old = before is not None and at < before
                 if not old and (floor is None or size - freed <= floor):
                     return removed
                 removed, freed = removed + 1, freed + row.bytes
             last = page[-1].seq
     return removed
+
+
+def _dated(page: list[Any], now: float) -> Callable[[Connection], list[tuple[Any, float]]]:
+    return lambda connection: list(with_times(connection, page, now))
 
 
 async def _page(connection: AsyncConnection, last: int) -> list[Any]:

@@ -174,12 +174,12 @@ class Upstream:
     @property
     def reason(self) -> str:
         """The reason for the state in our words, and the time of the next attempt; empty without either."""
-        return self.lifecycle.current.text(time.time())
+        return self.lifecycle.current.text(self.lifecycle.now())
 
     @property
     def reason_for_operator(self) -> str:
         """The reason with the words of the server, which no host gets."""
-        return self.lifecycle.current.text_for_operator(time.time())
+        return self.lifecycle.current.text_for_operator(self.lifecycle.now())
 
     @property
     def since(self) -> float:

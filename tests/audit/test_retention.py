@@ -14,6 +14,7 @@ from aggregator.storage.audit import log as audit_log
 from aggregator.storage.audit.chain import ChainBatch
 from aggregator.storage.errors import StorageError
 from aggregator.storage.opening import Database
+from aggregator.storage.retention import RetentionRules, prune, would_prune
 from tests.audit.logs import AT, NOTHING, all_written, make_call, numbers, rows, verdict_on
 from tests.polling import until
 
@@ -40,6 +41,53 @@ async def test_rows_older_than_wanted_go(database: Database, path: Path) -> None
     verdict = await verdict_on(path)
     assert (verdict.rows, verdict.faults, verdict.trimmed.seq, verdict.head.seq) == (9, (), 12, 21)
     assert await database.audit.trim(before=AT + 6, keep_bytes=None, now=AT + 100) == 0
+
+
+@pytest.mark.parametrize(
+    ("ages", "left"),
+    [
+        ([0, 1, 9e8, 3, 8, 9], [8, 9]),
+        ([0, 9e8, 9e8, 9e8, 1, 2, 9], [9]),
+        ([0, 1, 9e8, 8, 9], [9e8, 8, 9]),
+        ([0, 9e8, 9e8], [9e8, 9e8]),
+        ([9e8, 9e8, 0, 9], [9]),
+        ([0, 1, 86_000, 3, 9], [86_000, 3, 9]),
+    ],
+)
+async def test_rows_of_a_clock_that_was_ahead_do_not_keep_all_behind_them(
+    database: Database, path: Path, ages: list[float], left: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """D9: They go with the row behind them; one that no row follows is of now. What would go is what goes."""
+    monkeypatch.setattr(audit_log, "TRIM_STEP", 2)
+    for age in ages:
+        await database.audit.append(ChainBatch([row(make_call(0, started=AT + age, duration=0.0), NOTHING)]))
+    rules, now = RetentionRules(14.0, None), AT + 20
+    expected = (await would_prune(database.engine, rules, now=now))[0]
+    removed = (await prune(database.engine, database.audit, rules, now=now))[0]
+    assert removed == expected
+    assert [at - AT for at in rows(path, "SELECT ended FROM mcp_tool_call_log ORDER BY seq")] == left
+    assert (await verdict_on(path)).faults == ()
+
+
+async def test_after_a_leap_of_the_clock_no_row_is_too_old_for_a_while(
+    logging_into: Running, path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clock that is ten years ahead for a moment costs no row; if it stays so, they go."""
+    monkeypatch.setattr("aggregator.audit.writer.TRIM_EVERY", 0.02)
+    times = [AT]
+    async with logging_into(keep_for=100.0, clock=lambda: times[0]) as log:
+        for number in range(3):
+            log.record(make_call(number))
+        await all_written(log)
+        times[0] = AT + 10 * 365 * 86400
+        while "leapt ahead" not in caplog.text:
+            log.record(make_call(3))
+            await all_written(log)
+        assert numbers(path)[:3] == [0, 1, 2]
+        while 0 in numbers(path):
+            log.record(make_call(4))
+            await all_written(log)
+    assert (await verdict_on(path)).faults == ()
 
 
 async def test_the_log_keeps_to_its_size(database: Database, path: Path) -> None:

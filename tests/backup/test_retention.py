@@ -179,6 +179,37 @@ async def test_an_error_of_ours_does_not_end_it(tmp_path: Path, monkeypatch: pyt
         await until(lambda: len(tries) >= 2, "it is tried again")
 
 
+async def test_a_leap_of_the_clock_removes_nothing_at_once(tmp_path: Path) -> None:
+    """Not before it has said so twice; a clock that is set right in between costs nothing."""
+    times = [NOW - 400 * DAY]
+    store = LazyDatabase(url_of(tmp_path / "a.db"), None)
+    async with store:
+        database = await store.open()
+        assert database is not None
+        await add_rows(database, ROWS)
+        retention = Retention(store, AuditConfig(keep_for=None), lambda: times[0])
+        assert await retention.once() == 0
+        for ahead in (3650 * DAY, 0.0, 0.5 * DAY, 400 * DAY):
+            times[0] = NOW - 400 * DAY + ahead
+            assert await retention.once() == 0, ahead
+        assert await retention.once() > 0
+
+
+async def test_results_kept_by_a_clock_that_was_ahead_go(tmp_path: Path) -> None:
+    ahead = {**KEPT, "created": NOW + 500 * DAY, "expires": NOW + 501 * DAY}
+    async with open_database(url_of(tmp_path / "a.db")) as database:
+        await add_rows(
+            database,
+            [
+                ("kept_results", {**ahead, "id": "ahead"}),
+                ("kept_results", {**KEPT, "id": "new", "created": NOW + 300, "expires": NOW + 400}),
+            ],
+        )
+        await prune(database.engine, database.audit, ALL_KEPT, now=NOW)
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+        assert connection.execute("SELECT id FROM kept_results").fetchall() == [("new",)]
+
+
 async def _refuse(database: Database, table: str) -> None:
     async with database.engine.write() as connection:
         await connection.execute(

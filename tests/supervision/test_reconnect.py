@@ -139,7 +139,7 @@ async def test_a_missing_command_is_tried_slowly() -> None:
 
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("form", ["seconds", "date"])
-async def test_retry_after_is_obeyed(status: int, form: str) -> None:
+async def test_retry_after_is_obeyed(status: int, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: D3. In either form, and nothing more is sent until then."""
     async with raw_http() as raw:
         said = "120" if form == "seconds" else formatdate(time.time() + 120, usegmt=True)
@@ -157,6 +157,14 @@ async def test_retry_after_is_obeyed(status: int, form: str) -> None:
             assert 110 < condition.next_try - time.time() < 140
             assert [seen.method for seen in raw.seen] == ["server/discover"]
             assert (await harness.call("web.echo"))["_meta"]["aggregator/error"]["retry_after"] > 110
+            # The pause is what it was, though the clock is set to another time.
+            for leap in (-1e6, 1e6):
+                set_to = time.time() + leap
+                monkeypatch.setattr("aggregator.upstream.lifecycle.state.time.time", lambda at=set_to: at)
+                refused = (await harness.call("web.echo"))["_meta"]["aggregator/error"]
+                assert 110 < refused["retry_after"] < 140
+                assert "next try in 2m" in refused["message"]
+                monkeypatch.undo()
 
 
 @pytest.mark.parametrize("said", ["soon", "-5", "Tue, 99 Foo", "1" * 400, ""])

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from aggregator.config.server_config import ServerConfig
 from aggregator.config.server_parts import LimitsConfig
 from aggregator.upstream.current_config import CurrentConfig
-from aggregator.upstream.lifecycle import backoff, reconnect_loop
+from aggregator.upstream.lifecycle import backoff
 from aggregator.upstream.lifecycle import state as state_module
 from aggregator.upstream.lifecycle.backoff import delay
 from aggregator.upstream.lifecycle.failures import Failure
@@ -53,7 +53,6 @@ class ReconnectMachine(RuleBasedStateMachine):
         self.log_lines = _Lines()
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(state_module, "time", self)
-        self.patch.setattr(reconnect_loop, "time", self)
         logger = logging.getLogger("aggregator.upstream.lifecycle.state")
         self.patch.setattr(logger, "handlers", [self.log_lines])
         # Not by `patch`: loggers remember which levels they leave out.
@@ -75,6 +74,10 @@ class ReconnectMachine(RuleBasedStateMachine):
 
     def time(self) -> float:
         """The wall clock of what is tested."""
+        return self.loop.time()
+
+    def monotonic(self) -> float:
+        """The clock that cannot be set, of what is tested."""
         return self.loop.time()
 
     def moved(self) -> None:

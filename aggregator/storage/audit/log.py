@@ -6,9 +6,10 @@ Only what concerns several chains (their beginning, a trim, calls of dead proces
 
 import asyncio
 import logging
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain as joined
 from typing import Any, Final
 
@@ -55,6 +56,10 @@ log = logging.getLogger(__name__)
 NAME: Final = "log"
 # Rows removed in one transaction, so that no other writer waits for long.
 TRIM_STEP: Final = 2000
+# Seconds by which the clocks of processes on one log may differ.
+CLOCKS_DIFFER: Final = 86400.0
+# The tables of the log, with the column of each row's time.
+_TIMES: Final = ((mcp_tool_call_log, mcp_tool_call_log.c.ended), (audit_events, audit_events.c.at))
 # Seconds to sleep after every few rows, so that the event loop gets the interpreter.
 _PAUSE: Final = 50e-6
 # Where trimming by size stops, so that it does not begin again at once.
@@ -257,7 +262,7 @@ class AuditRows:
     ) -> tuple[dict[int, Head], int]:
         """Remove the oldest rows of all chains, in the order of their numbers."""
         known = chains(connection)
-        if 0 not in known or not self._trim_is_due(connection, before, keep_bytes):
+        if 0 not in known or not self._trim_is_due(connection, before, keep_bytes, now):
             return {}, 0
         # No other process writes any chain from here on: check the oldest rows again.
         ends = {number: self._end(connection, number) for number in known}
@@ -266,8 +271,8 @@ class AuditRows:
         removed = upto = 0
         sizes = {number: end.size for number, end in ends.items()}
         trimmed = {number: end.trimmed for number, end in ends.items()}
-        for row in _oldest(connection, known):
-            old = before is not None and row.at < before
+        for row, at in with_times(connection, _oldest(connection, known), now):
+            old = before is not None and at < before
             if not old and (floor is None or sum(sizes.values()) <= floor):
                 break
             removed, upto = removed + 1, row.seq
@@ -293,12 +298,13 @@ class AuditRows:
             heads[number] = head
         return heads, removed
 
-    def _trim_is_due(self, connection: Connection, before: float | None, keep_bytes: int | None) -> bool:
+    def _trim_is_due(self, connection: Connection, before: float | None, keep_bytes: int | None, now: float) -> bool:
         """Return whether a row is too old, the log is too large, or a chain has no key yet. This locks nothing."""
         taken = connection.execute(_TAKEN).one()
         if (keep_bytes is not None and (taken.bytes or 0) > keep_bytes) or (self._key is not None and taken.unsigned):
             return True
-        return before is not None and any(row.at < before for row in _oldest(connection, None, 1))
+        oldest = with_times(connection, _oldest(connection, None, 1), now)
+        return before is not None and any(at < before for _, at in oldest)
 
 
 _TAKEN: Final = select(
@@ -320,10 +326,35 @@ def _holds(connection: Connection, table: Table, head: Head) -> bool:
     return bool(connection.scalar(select(table.c.digest).where(table.c.seq == head.seq)) == head.digest)
 
 
+def with_times(connection: Connection, rows: Iterable[Any], now: float) -> Iterator[tuple[Any, float]]:
+    """Yield rows of the log, in the order of their numbers, with the time that each was written at the latest.
+
+    A row of later than now was written while the clock was ahead: it has the time of the next row that is not, or now.
+    Else it and all rows behind it would stay until then. `now` is in seconds since 1970.
+    """
+    known, at = 0, now
+    for row in rows:
+        if row.at <= now + CLOCKS_DIFFER:
+            yield row, row.at
+            continue
+        if row.seq >= known:
+            known, at = _next_in_time(connection, row.seq, now)
+        yield row, at
+
+
+def _next_in_time(connection: Connection, seq: int, now: float) -> tuple[int, float]:
+    """Return the number and the time of the first row behind one that is not of later than now; else all are now's."""
+    found: list[Any] = []
+    for table, at in _TIMES:
+        query = select(table.c.seq, at.label("at")).where(table.c.seq > seq, at <= now + CLOCKS_DIFFER)
+        found += connection.execute(query.order_by(table.c.seq).limit(1)).all()
+    return min(((row.seq, row.at) for row in found), default=(sys.maxsize, now))
+
+
 def _oldest(connection: Connection, known: Sequence[int] | None, most: int = TRIM_STEP) -> list[Any]:
     """Return the first rows of these chains, or of all; enough for one step."""
     found: list[Any] = []
-    for table, at in ((mcp_tool_call_log, mcp_tool_call_log.c.ended), (audit_events, audit_events.c.at)):
+    for table, at in _TIMES:
         query = select(table.c.seq, table.c.chain, table.c.digest, table.c.bytes, at.label("at")).order_by(table.c.seq)
         if known is not None:
             query = query.where(table.c.chain.in_(known))

@@ -5,7 +5,6 @@ Law: only this module moves the state. Everything else reports what it noticed (
 """
 
 import asyncio
-import time
 from contextlib import suppress
 from random import SystemRandom
 from typing import Protocol
@@ -176,7 +175,7 @@ class ReconnectLoop:
 
     def _give_up(self) -> None:
         current = self.state.current
-        pause = max(0.0, current.next_try - time.time()) if current.next_try is not None else None
+        pause = max(0.0, current.next_try - self.state.now()) if current.next_try is not None else None
         self._move("gave_up", Reason(current.reason, current.said), pause)
 
     def _cancel_grace(self) -> None:

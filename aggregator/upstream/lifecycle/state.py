@@ -47,6 +47,8 @@ class UpstreamState:
         self.closed = False
         self.tried = current.state != "starting"
         self._config = config
+        # The clock of times and the one that cannot be set, at the last change.
+        self._read_at = current.since, time.monotonic()
         self._on_change = on_change
         self._redact = redact
         self._changed = asyncio.Event()
@@ -77,7 +79,7 @@ class UpstreamState:
 
     def unavailable(self) -> UpstreamUnavailable:
         """Return the error for a call that cannot be sent now: the state, the reason, and advice."""
-        current, why = self.current, self.current.text(time.time())
+        current, why = self.current, self.current.text(self.now())
         server = self._config.value.id
         message = f"{server} is {current.state}" + (f": {why}" if why else "")
         make = UpstreamUnavailable.for_good if current.state == "disabled" else UpstreamUnavailable
@@ -85,8 +87,19 @@ class UpstreamState:
         if current.state in _ADVICE:
             error.advice = f"Nothing was sent to it; {_ADVICE[current.state]}."
         if current.next_try is not None:
-            error.details["retry_after"] = max(1, math.ceil(current.next_try - time.time()))
+            error.details["retry_after"] = max(1, math.ceil(current.next_try - self.now()))
         return error
+
+    def now(self) -> float:
+        """Return the time, in seconds since 1970, by the clock as it was at the last change, though it was set since:
+        `next_try` is no further away than the pause is.
+        """
+        at, steady = self._read_at
+        return at + time.monotonic() - steady
+
+    def _read_clock(self) -> float:
+        self._read_at = time.time(), time.monotonic()
+        return self._read_at[0]
 
     # -- changed by the reconnect loop
 
@@ -99,7 +112,7 @@ class UpstreamState:
         Raises:
             ValueError: the event cannot happen in this state.
         """
-        now, before = time.time(), self.current
+        now, before = self._read_clock(), self.current
         state = next_state(before.state, event)
         if state == before.state:
             self.schedule(reason, pause)
@@ -115,7 +128,7 @@ class UpstreamState:
 
     def schedule(self, reason: str, pause: float | None) -> None:
         """Note the time of the next attempt to connect, and the current reason; the state stays."""
-        now, before = time.time(), self.current
+        now, before = self._read_clock(), self.current
         next_try = now + pause if pause is not None else None
         current = self.current = StateAndReason(
             before.state, self._clean(reason), before.since, next_try, self._said(reason)

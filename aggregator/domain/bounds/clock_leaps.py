@@ -1,0 +1,23 @@
+"""Leaps of the wall clock: what is kept for a time is not removed the moment a clock says that the time is over."""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+# Seconds that a clock may gain between two looks: an hour that a person set, and any correction, is less.
+LEAP: Final = 86400.0
+
+
+class ClockLeaps:
+    """The comparison of a wall clock with one that cannot be set; both give seconds."""
+
+    def __init__(self, clock: Callable[[], float], steady: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._steady = steady
+        self._ahead: float | None = None
+
+    def leapt(self) -> bool:
+        """Return whether the clock has leapt ahead since the last look; False at the first, and again at the next."""
+        ahead, before = self._clock() - self._steady(), self._ahead
+        self._ahead = ahead
+        return before is not None and ahead - before > LEAP
