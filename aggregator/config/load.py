@@ -233,7 +233,7 @@ def _servers(
             if server := reader.read(key, raw, (where, key), report, overrides.get(folded(key))):
                 yield server
             else:
-                fault = next(one.where for one in report.problems[before:] if one.severity == "error")
+                fault = next((one.where for one in report.problems[before:] if one.severity == "error"), "")
                 left_out.append(_left_out(key, fault.removeprefix(dotted((where, key)))))
     for name, override in overrides.items():
         if name not in used and (server := _from_environment(name, override, reader)):
