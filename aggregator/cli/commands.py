@@ -14,6 +14,7 @@ import typer
 from aggregator import __version__
 from aggregator.accounts.cli.commands import connect_app, connections_app
 from aggregator.cli.audit.commands import audit_app
+from aggregator.cli.command_group import CommandGroup
 from aggregator.cli.doctor.commands import doctor_app
 from aggregator.cli.first_run.commands import first_run_app
 from aggregator.cli.hosts.commands import hosts_app
@@ -31,6 +32,7 @@ from aggregator.tool_reports.cli.commands import reports_app
 
 app = typer.Typer(
     name="aggregator",
+    cls=CommandGroup,
     help="One MCP server in front of many.",
     add_completion=False,
     rich_markup_mode=None,
@@ -74,7 +76,7 @@ def _print_version(wanted: bool) -> None:
 def root(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+        bool, typer.Option("--version", "-V", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """One MCP server in front of many."""

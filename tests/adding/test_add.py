@@ -208,9 +208,31 @@ async def test_an_existing_name(config: Path) -> None:
     ("args", "why"),
     [
         ((), "Write `aggregator add NAME"),
-        (("x",), "Write `aggregator add NAME"),
+        (("x",), "What starts x, or where it is, is missing. Write `aggregator add NAME"),
         (("x", "https://a.example.com", "more"), "takes no arguments"),
-        (("https://a.example.com", "x"), "cannot be a server's name"),
+        (
+            ("https://mcp.acme.example/mcp?token=hidden",),
+            "A name for the server is missing. Write `aggregator add acme URL`",
+        ),
+        (("https://a.example.com", "x"), "Write `aggregator add a URL`"),
+        (("http://127.0.0.1:8000/mcp", "x"), "Write `aggregator add NAME URL`"),
+        (("https://[::1", "x"), "Write `aggregator add NAME URL`"),
+        (("https://github.com/acme/server",), "not the address of a server"),
+        (("https://www.npmjs.com/package/@acme/mcp-tin",), "Write `aggregator add --from npm:@acme/mcp-tin`"),
+        (("https://pypi.org/project/tin/",), "Write `aggregator add --from pypi:tin`"),
+        (("https://hub.docker.com/r/mcp/tin",), "Write `aggregator add --from oci:mcp/tin`"),
+        (("https://pypi.org/search/?q=tin",), "Write `aggregator add pypi URL`"),
+        (("@acme/tin",), "Write `aggregator add --from npm:@acme/tin`"),
+        (("npm:@acme/tin",), "Write `aggregator add --from npm:@acme/tin`"),
+        (("io.github.acme/tin",), "Write `aggregator add --from io.github.acme/tin`"),
+        (("tin.mcpb",), "Write `aggregator add --from tin.mcpb`"),
+        (("npx", "-y", "@acme/mcp-server-tin"), "Write `aggregator add tin -- npx -y @acme/mcp-server-tin`"),
+        (("npx", "--", "-y", "@acme/tin@1.2", "hidden"), "Write `aggregator add tin -- npx -y @acme/tin@1.2 ...`"),
+        (("docker", "--", "run", "-i", "mcp/tin"), "Write `aggregator add tin -- docker run -i --rm mcp/tin`"),
+        (("node", "tin/index.js"), "Write `aggregator add NAME -- node tin/index.js`"),
+        (("uvx", "token=hidden"), "Write `aggregator add NAME -- uvx ...`"),
+        (("tin", "uvx", "tin", "--deep"), "Options of a server's program stand after `--`"),
+        (("tin", "--deep", "--", "uvx", "tin"), "No such option: --deep"),
         (("//x", "--", "y"), "cannot be a server's name: use letters, digits, `_` and `-`."),
         (("!?", "--", "y"), "'!?' cannot be a server's name: use letters, digits, `_` and `-`."),
         (("_box", "--", "y"), "'_box' cannot be a server's name: use letters, digits, `_` and `-`."),
@@ -236,6 +258,7 @@ async def test_requests_that_cannot_be_used(config: Path, args: tuple[str, ...],
     assert ended.code in (1, 2)
     assert why in ended.err + ended.out
     assert "Traceback" not in ended.err
+    assert "hidden" not in ended.err
     assert text(config) == before
 
 

@@ -1,17 +1,35 @@
 """`aggregator add`, `remove`, `enable`, `disable`, `rename`: the options and help of the commands that edit servers."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from aggregator.cli.runtime.run_command import AsJson, Config, run
 
 servers_app = typer.Typer(help="Servers in the configuration.", no_args_is_help=True)
 
 
+class AddCommand(TyperCommand):
+    """`add`, which says where options of the server's program belong."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take the words and options. An option that is not known is one of the program, if there is one."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:  # typer exports no class of its own for it
+            if getattr(error, "option_name", None) is not None and "--" not in args:
+                told: Any = error
+                told.message += (
+                    ". Options of a server's program stand after `--`: aggregator add NAME -- COMMAND ARGS..."
+                )
+            raise
+
+
 @servers_app.command(
+    cls=AddCommand,
     epilog="aggregator add time -- uvx mcp-server-time | aggregator add docs https://mcp.example.com/mcp | "
-    "aggregator add --from npm:@modelcontextprotocol/server-everything"
+    "aggregator add --from npm:@modelcontextprotocol/server-everything",
 )
 def add(
     words: Annotated[

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from aggregator.cli.servers.adding.hints import hint
 from aggregator.config.durations import parse_duration
 from aggregator.config.servers.foreign import is_comment
 from aggregator.config.servers.names import usable
@@ -59,12 +60,14 @@ def read_words(words: list[str], source: str | None) -> tuple[str | None, tuple[
     """
     name = words[0] if words else None
     rest = tuple(words[1:])
+    if source is None and (meant := hint(words)) is not None:
+        raise OperatorError(meant)
     if name is not None:
         _check_name(name)
     if source is not None:
         return name, rest, None
     if name is None or not rest:
-        raise OperatorError(_USAGE)
+        raise OperatorError(_USAGE if name is None else f"What starts {name}, or where it is, is missing. {_USAGE}")
     _check_scheme(rest[0])
     if _ADDRESS.match(rest[0]):
         if len(rest) > 1:
