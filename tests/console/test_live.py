@@ -7,15 +7,18 @@ import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Final
 
 import httpx2
 import pytest
 import pytest_asyncio
 
+from aggregator.app.app import App
 from aggregator.frontends.console.calls import live
 from aggregator.frontends.console.calls.live import LiveQuery, OpenPage
 from aggregator.frontends.console.calls.rows import MinuteTable
+from aggregator.frontends.server import WebServer
 from aggregator.storage.audit.query import parse
 from aggregator.storage.audit.search import ArrivedCall
 from aggregator.storage.database import open_database
@@ -234,3 +237,28 @@ def test_text_of_others_cannot_end_an_event() -> None:
     name, *lines = event.split("\n")
     assert name == "event: rows"
     assert all(line.startswith("data: ") and "\r" not in line for line in lines)
+
+
+async def test_a_stream_ends_when_the_program_is_about_to(background: BackgroundLoop, tmp_path: Path) -> None:
+    """A stream that is open then, and one that a page opens later: else the server would wait for both."""
+    served: list[WebServer] = []
+
+    class Kept(ConsoleHarness):
+        def build_app(self) -> tuple[App, WebServer]:
+            app, web = super().build_app()
+            served.append(web)
+            return app, web
+
+    own = Kept(background, tmp_path)
+    async with own.signed_in("viewer") as viewer, viewer.stream("GET", "/console/live", timeout=BOUND) as open_one:
+        lines = open_one.aiter_lines()
+        assert await anext(lines) == ": live"
+
+        async def close_streams() -> None:
+            served[0].close_streams()
+
+        await background.elsewhere(close_streams())
+        async with asyncio.timeout(BOUND):
+            assert [line async for line in lines if line.startswith("data: ")] != None
+            async with viewer.stream("GET", "/console/live", timeout=BOUND) as late:
+                await late.aread()

@@ -133,6 +133,25 @@ async def test_relative_addresses_of_a_resource_stand_under_the_server(
     assert found.issuer.issuer == f"{site.url}/t"
 
 
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("https://\u0440\u0430ypal.example/mcp", "https://??ypal.example/mcp,"),
+        ("https://a.example/\u202e\u200b\x1b[31m", "https://a.example/???[31m,"),
+        ("https://me:sekrit@a.example/mcp?key=sekrit#sekrit", "https://a.example/mcp,"),
+        (f"https://a.example/{'x' * 400}", f"https://a.example/{'x' * 182},"),
+        ("https://[a/mcp", "an address that cannot be read,"),
+    ],
+)
+async def test_an_address_of_others_is_shown_plainly(site: Site, written: str, shown: str) -> None:
+    """In ASCII alone, so that no name looks like another, and without what may be a secret."""
+    site.say(f"{PRM}/mcp", {"resource": written, "authorization_servers": [site.url]})
+    with pytest.raises(DiscoveryFailed) as failed:
+        await discover(GuardedFetch(), f"{site.url}/mcp", None)
+    assert f"another resource, {shown}" in str(failed.value)
+    assert "sekrit" not in str(failed.value)
+
+
 async def test_the_metadata_of_another_resource_are_refused(site: Site) -> None:
     site.say(f"{PRM}/mcp", {"resource": "https://evil.example/mcp", "authorization_servers": [site.url]})
     with pytest.raises(DiscoveryFailed, match=r"another resource, https://evil\.example/mcp"):

@@ -193,6 +193,15 @@ def test_without_a_list_of_tools_only_what_is_certain_is_told() -> None:
     assert "flow.after: It can never count: nothing has the label mine." in str(problem)
 
 
+@pytest.mark.parametrize("label", ["untrusted", "outward"])
+def test_a_built_in_label_may_be_had_without_patterns(label: str) -> None:
+    """Of tools that are not known a server's own word may give it; of a label of one's own nothing does."""
+    rules = "flow:\n  - {after: untrusted, calls: NAME, then: confirm}\n"
+    assert not lint(book(AGENTS + rules.replace("NAME", label)), KnownNames())
+    (problem,) = lint(book(AGENTS + "labels: {mine: []}\n" + rules.replace("NAME", "mine")), KnownNames())
+    assert "flow.calls: It can never count: nothing has the label mine." in str(problem)
+
+
 @pytest.mark.parametrize("pattern", ["server:mail", "mail.*"])
 def test_a_server_that_is_down_may_have_the_label(pattern: str) -> None:
     made = book(AGENTS + FLOW.replace("outward", "mine").replace("mail.*", pattern))

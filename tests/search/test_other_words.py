@@ -67,6 +67,17 @@ def test_a_chinese_word_finds_what_means_the_same(query: str, expected: list[str
     assert sorted(found(index, query)) == expected
 
 
+@pytest.mark.parametrize(
+    ("query", "share"),
+    [("compos", (0.3, 0.4)), ("compositon", (0.15, 0.25)), ("compsition", (0.38, 0.5)), ("composition", (1, 1))],
+)
+def test_how_much_a_part_of_a_word_or_a_slip_counts(query: str, share: tuple[float, float]) -> None:
+    """Against the whole word: its beginning somewhat less than one slip, two slips half of one."""
+    index = build_index(tool("music.play", "Plays a composition."), tool("sky.today", "The weather."))
+    (whole,), (hit,) = (index.search(asked, lambda _: True, 10) for asked in ("composition", query))
+    assert share[0] <= hit.score / whole.score <= share[1]
+
+
 def test_one_sign_of_another_word_finds_nothing() -> None:
     index = build_index(tool("files.map", "生成地图。"), tool("files.form", "填写表格。"))
     assert found(index, "企图") == []

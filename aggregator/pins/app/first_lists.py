@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 _MARK: Final = ".first-"
 # Seconds after which no process comes back to a list that was never pinned.
 _KEPT: Final = 90 * 86_400.0
+# Files of lists that were never pinned; beyond this the oldest go.
+_MOST: Final = 2_000
 
 
 class FirstLists:
@@ -127,17 +129,23 @@ def _read(file: Path, kind: PinKind) -> list[PinnedItem] | None:
 
 
 def _beside(base: Path) -> set[Path]:
-    """Return the files that are there, and remove old ones: their servers have left the configuration since."""
+    """Return the files that are there, and remove old ones, and those beyond `_MOST`, the oldest first: their servers
+    have left the configuration since.
+    """
     try:
         files = [one for one in base.parent.iterdir() if one.name.startswith(f"{base.name}{_MARK}")]
     except OSError:
         return set()
-    kept, oldest = set[Path](), time.time() - _KEPT
+    written: list[tuple[float, Path]] = []
     for one in files:
         with suppress(OSError):
-            if one.stat().st_mtime > oldest:
-                kept.add(one)
-            else:
+            written.append((one.stat().st_mtime, one))
+    written.sort(reverse=True)
+    oldest = time.time() - _KEPT
+    kept = {one for at, one in written[:_MOST] if at > oldest}
+    for _, one in written:
+        if one not in kept:
+            with suppress(OSError):
                 one.unlink()
     return kept
 
