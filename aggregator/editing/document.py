@@ -20,6 +20,11 @@ class EditableDocument(Protocol):
         """The values of the text as plain objects, with all edits so far; of a repeated key the last counts."""
         ...
 
+    @property
+    def every_value(self) -> object:
+        """The values of the text; in place of one under a repeated key, the list of all of them."""
+        ...
+
     def line(self, path: Path) -> int:
         """Return the line, from 1, on which the value at a path begins with its key; of none, that of what holds it."""
         ...

@@ -166,6 +166,11 @@ class JsonDocument(TextDocument):
             before += newline
         return before + JsonStyle("  ", newline).written(value, "", one_line=False) + newline
 
+    @property
+    def every_value(self) -> object:
+        bare = without_comments(self._text)
+        return json.loads(bare, object_pairs_hook=_with_every) if bare.strip() else {}
+
     def _parsed(self, text: str) -> dict[str, Any]:
         for number, line in enumerate(text.split("\n"), 1) if "\r" in text else ():
             if "\r" in line.removesuffix("\r") and "//" in line:
@@ -196,3 +201,11 @@ def _whole(digits: str) -> int | float:
         return int(digits)
     except ValueError:
         return float(digits)
+
+
+def _with_every(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object with the list of all its values under each key that is repeated."""
+    found: dict[str, list[object]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return {key: values[0] if len(values) == 1 else values for key, values in found.items()}

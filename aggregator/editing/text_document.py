@@ -30,6 +30,11 @@ class TextDocument(ABC):
         """The values as plain objects, with all edits so far; of a repeated key the last counts."""
         return self._root
 
+    @property
+    def every_value(self) -> object:
+        """The values of the text; in place of one under a repeated key, the list of all of them."""
+        return self._root
+
     def line(self, path: Path) -> int:
         """Return the line, from 1, on which the value at a path begins with its key; of none, that of what holds it."""
         return self._text.count("\n", 0, self._offset(path)) + 1

@@ -14,7 +14,7 @@ from aggregator.editing.document import Path
 from aggregator.editing.errors import EditError
 from aggregator.editing.text_document import TextDocument, nested
 from aggregator.editing.yaml_nodes import YamlNode
-from aggregator.editing.yaml_scan import YamlValues, parse, scalar
+from aggregator.editing.yaml_scan import EveryYamlValue, YamlValues, parse, scalar
 
 _COMMENT_LINE: Final = re.compile(r"( *)#[^\n]*(?:\n|\Z)")
 # Blanks and comments.
@@ -110,6 +110,11 @@ def _block_pairs(node: YamlNode | None) -> Iterator[tuple[YamlNode, YamlNode]]:
 
 class YamlDocument(TextDocument):
     """A YAML text that is edited in place; new values are written in block style, except inside brackets."""
+
+    @property
+    def every_value(self) -> object:
+        root = parse(self._text, self._name)
+        return {} if root is None else EveryYamlValue(self._name).value(root)
 
     def _parsed(self, text: str) -> dict[str, Any]:
         root = parse(text, self._name)

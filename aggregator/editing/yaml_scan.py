@@ -4,6 +4,7 @@ Hosts read YAML 1.2, where `yes` is a text and `12:30` too. Law: time is linear 
 """
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 import yaml
@@ -90,12 +91,23 @@ class YamlValues:
             if key.plain and key.text == "<<":
                 merged += [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, dict)]
             elif key.kind == "scalar":
-                made[key.text] = value
+                made[key.text] = self._kept(made, key.text, value)
             else:
                 raise EditError(f"{self._name} has a key that is no text. Edit it by hand.")
         for one in merged:
             made = {**one, **made}
         return made
+
+    def _kept(self, made: Mapping[str, object], key: str, value: object) -> object:
+        """Return what an object has under a key: of a repeated one, the last value."""
+        return value
+
+
+class EveryYamlValue(YamlValues):
+    """The values of the nodes, with the list of all values under each key that is repeated."""
+
+    def _kept(self, made: Mapping[str, object], key: str, value: object) -> object:
+        return [made[key], value] if key in made else value
 
 
 def scalar(text: str) -> object:

@@ -101,9 +101,9 @@ class InstallPlan:
         # The former content: the preview must show our own new entry, whose key is among `secrets`.
         roots: list[object] = []
         if before is not None:
-            roots.append(open_content(self.file.path, self.file.format, before).document.root)
+            roots.append(open_content(self.file.path, self.file.format, before).document.every_value)
         if self.config is not None:
-            roots.append(self.config.document.root)
+            roots.append(self.config.document.every_value)
         return hidden_values(*roots, own=self.secrets)
 
 

@@ -80,7 +80,7 @@ def restored_previews(record: InstallRecord) -> tuple[Preview, ...]:
         if content is None or change.state(content) != "after":
             continue
         now, before = _document(change, content), _document(change, change.before)
-        hidden = hidden_values(now.document.root, before.document.root)
+        hidden = hidden_values(now.document.every_value, before.document.every_value)
         text = None if change.before is None else before.document.text
         shown.append(preview(change.path, now.document.text, text, hidden))
     return tuple(shown)
@@ -123,7 +123,9 @@ def removal_previews(edits: Iterable[EntryRemoval]) -> tuple[Preview, ...]:
             edit.edited.path,
             None if edit.edited.was is None else edit.edited.was.decode(edit.edited.encoding),
             edit.edited.document.text,
-            hidden_values(edit.edited.document.root, _document(edit.change, edit.edited.was).document.root),
+            hidden_values(
+                edit.edited.document.every_value, _document(edit.change, edit.edited.was).document.every_value
+            ),
         )
         for edit in edits
         if edit.edited.changed
