@@ -259,6 +259,7 @@ async def test_a_stream_ends_when_the_program_is_about_to(background: Background
 
         await background.elsewhere(close_streams())
         async with asyncio.timeout(BOUND):
-            assert [line async for line in lines if line.startswith("data: ")] != None
+            async for _ in lines:
+                pass
             async with viewer.stream("GET", "/console/live", timeout=BOUND) as late:
                 await late.aread()
