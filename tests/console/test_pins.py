@@ -170,3 +170,27 @@ async def test_what_is_served_as_approved_is_on_every_page(pinned: ConsoleHarnes
         sent = await post(client, "/console/pins/shop/approve", kind="tool", item="order", digest=item["digest"])
         assert sent.status_code in (200, 303)
         await until(lambda: not sync.waiting("shop"), "it is approved")
+
+
+async def test_only_what_a_held_template_leads_to_is_held(pinned: ConsoleHarness, shop: ChangingServer) -> None:
+    """By its own spelling, or as one of its addresses; nothing else of the server."""
+    templates = [
+        {"uriTemplate": uri, "name": uri[:4], "description": "Goods."} for uri in ("goods://{id}", "item://{a}/{b}")
+    ]
+    shop.says(*shop.tools, templates=templates)
+    await pinned.background.elsewhere(_read_again(pinned))
+    sync = pinned.app.pins
+    assert sync is not None
+    await until(lambda: sync.held_count("shop") == 3 and sync.settled, "the templates are held")
+    async with pinned.signed_in("operator") as client:
+        for uri, held in (
+            ("goods://7", True),
+            ("goods://{id}", True),
+            ("item://a/b", True),
+            ("item://a", False),
+            ("other://7", False),
+            ("goods:/7", False),
+        ):
+            asked = {"agent": "clerk", "tool": f"resource:shop.{uri}"}
+            verdict = (await post(client, "/console/policies/explain.json", **asked)).json()["verdict"]
+            assert (verdict["held"] is not None) is held, uri

@@ -1,5 +1,6 @@
 """`search_tools` by meaning, through the whole gateway: switched on and off, and what the agent sees only."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -55,3 +56,23 @@ async def test_switched_on_and_off(open_harness: OpenHarness, tmp_path: Path, mo
         await finder.wait_indexed()
         await finder.meanings.wait_complete()
         assert "maps.forecast" in await harness.text(harness.host("all"), "search_tools", query="zorblex")
+
+
+async def test_after_a_change_only_what_is_new_is_encoded(
+    open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model takes long for thousands of tools: those that stay have their vectors, with no database to keep them."""
+    encoder = ByHand()
+    monkeypatch.setattr(model_vectors, "_open_encoder", lambda model: encoder)
+    monkeypatch.setattr(installed, "installed_models", lambda: [ENGLISH])
+    async with open_harness(None, TOOLS, SERVERS, search={"semantic": True}) as harness:
+        finder = harness.app.gateway._finder
+        finder.begin()
+        await finder.meanings.wait_complete()
+        tools = harness.app.gateway.catalog.tools
+        encoder.asked.clear()
+        added = replace(tools[0], own_name="added", definition={**tools[0].definition, "description": "Finds a debt."})
+        finder.meanings.set_tools((*tools[1:], added))
+        await finder.meanings.wait_complete()
+        assert len(encoder.asked) == 1
+        assert "debt" in encoder.asked[0]
