@@ -56,10 +56,15 @@ def loosened(before: Any, after: Any, depth: int = 0, *, optional: bool = False)
         return after
     old, takes_null = _without_null(before)
     new, _ = _without_null(after)
-    if depth < _INSIDE and (has_one_value(new) or "const" in new) and not (has_one_value(old) or "const" in old):
-        return after
-    least = 1 if optional and len(values_of((new,)) or ()) > 1 else 2
     listed = values_of((old,))
+    # The approved definition is served, so the last of its values is not shown as the only one. A free text with one
+    # value is held: no call could know the value.
+    least = 1 if optional and listed is not None else 2
+    if least == 1:
+        old, new = _as_list(old), _as_list(new)
+    is_one = has_one_value(new) or "const" in new
+    if depth < _INSIDE and least > 1 and is_one and not (has_one_value(old) or "const" in old):
+        return after
     if listed is not None and sum(fits(one, new) for one in listed[:_MOST_VALUES]) < min(least, len(listed)):
         return after
     if any(_is_over(new.get(low), old.get(high)) or _is_over(old.get(low), new.get(high)) for low, high in _LIMITS):
@@ -94,6 +99,13 @@ def loosened(before: Any, after: Any, depth: int = 0, *, optional: bool = False)
     if gone := _removed(old, new):
         made["properties"] = {**mapping_of(made.get("properties")), **dict.fromkeys(gone, True)}
     return {"anyOf": [made, _NULL]} if takes_null else made
+
+
+def _as_list(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a schema with its single value as a list of one."""
+    if "const" not in schema:
+        return schema
+    return {**{name: value for name, value in schema.items() if name != "const"}, "enum": [schema["const"]]}
 
 
 def _names_a_type(before: Any, after: Any) -> bool:
