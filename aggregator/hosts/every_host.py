@@ -77,7 +77,10 @@ def host_named(id: str) -> HostProgram:
     found = next((host for host in HOSTS if wanted in (host.id, *host.also)), None)
     if found is None:
         known = ", ".join(host.id for host in HOSTS)
-        raise OperatorError(f"There is no host {id[:40]!r} that is known here. Name one of: {known}.")
+        raise OperatorError(
+            f"There is no host {id[:40]!r} that is known here. Name one of: {known}. Agent frameworks connect to the "
+            "address that `aggregator install` without a host prints."
+        )
     return found
 
 

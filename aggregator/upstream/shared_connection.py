@@ -108,6 +108,11 @@ class SharedConnection:
         """True if calls are running."""
         return self._counts.in_flight > 0
 
+    @property
+    def calls(self) -> int:
+        """The number of calls that were sent so far."""
+        return self._counts.calls
+
     async def for_lists(self) -> UpstreamSession | None:
         """Return the session to read lists over, or None."""
         return await self._isolated.lister(self.session) if self.session is not None else None

@@ -45,6 +45,8 @@ log = logging.getLogger(__name__)
 
 # Seconds that a result waits for tools that its server announced, and until another one does.
 NEWS_WAIT: Final = 1.0
+# Seconds between two looks for a tool that is not in the list.
+LOOKS_APART: Final = 5.0
 
 
 class UpstreamObserver(Protocol):
@@ -75,7 +77,7 @@ class Upstream:
     switched_off: set if an operator switched it off until the next start.
     stderr_tail: its last lines on stderr, and the failures of its connections.
     news: what the next result of a call says beside the server's answer; empty if the server announced other tools in
-        the course of a call and they are not read yet, None for nothing.
+        the course of a call and they are not read yet, or may always have, None for nothing.
     calls, in_flight, refused: numbers of requests sent, in flight, and over `limits.max_pending`.
     """
 
@@ -122,7 +124,7 @@ class Upstream:
         self._isolated = IsolatedSessions(current, connector, clients, self._on_notification, self.lists.read_again)
         self.calls = self.in_flight = self.refused = 0
         self.news: str | None = None
-        self._next_news = 0.0
+        self._next_news = self._next_look = 0.0
         self.shared = SharedConnection(
             current,
             self._loop,
@@ -312,6 +314,8 @@ class Upstream:
 
     async def _examine(self, kind: Kind, items: list[Any]) -> None:
         await self._observer.examine(self, kind, items)
+        if kind == "tool" and self.lists.grows_silently and self.news is None:
+            self.news = ""
 
     # -- requests
 
@@ -412,16 +416,35 @@ class Upstream:
     async def take_news(self) -> str:
         """Return what the result of a call says beside the server's answer, once; empty for nothing.
 
-        Tools that the server announced in the course of the call are read before, if that takes a moment.
+        Tools that the server announced in the course of the call are read before, if that takes a moment; so are those
+        of a server that has added tools without a word before.
         """
-        if not self.news:
-            self._next_news = time.monotonic() + NEWS_WAIT
-            with suppress(TimeoutError):
-                async with asyncio.timeout(NEWS_WAIT):
-                    if (session := await self.shared.for_lists()) is not None:
-                        await self.lists.read_if_announced("tool", session, self.shared)
-        news, self.news = self.news, None
+        now = time.monotonic()
+        if not self.news and (not self.lists.grows_silently or now >= self._next_news):
+            self._next_news = now + NEWS_WAIT
+            if self.lists.grows_silently:
+                self.lists.read_kind_again("tool")
+            await self._read_announced_tools()
+        news, self.news = self.news, "" if self.lists.grows_silently else None
         return news or ""
+
+    async def look_again(self) -> bool:
+        """Read its tools now if it may have others without a word, at most every `LOOKS_APART` seconds; return True if
+        it was tried. Takes a moment at most.
+        """
+        now = time.monotonic()
+        if now < self._next_look or self.shared.session is None or not self.lists.may_differ("tool"):
+            return False
+        self._next_look = now + LOOKS_APART
+        self.lists.read_kind_again("tool")
+        await self._read_announced_tools()
+        return True
+
+    async def _read_announced_tools(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(NEWS_WAIT):
+                if (session := await self.shared.for_lists()) is not None:
+                    await self.lists.read_if_announced("tool", session, self.shared)
 
     async def read_skills_again(self) -> None:
         """Read its skills now, after one has turned out to differ from the list."""

@@ -105,6 +105,7 @@ class UnlosableSession:
 
     session: UpstreamSession | None = None
     busy = False
+    calls = 0
 
     async def for_lists(self) -> UpstreamSession | None:
         return self.session

@@ -60,6 +60,7 @@ class RunningWatch:
         self.told: list[tuple[list[str], str]] = []
         self.lost: list[str] = []
         self.busy = False
+        self.calls = 0
         self.session: UpstreamSession | None = None
 
     async def for_lists(self) -> UpstreamSession | None:

@@ -2,8 +2,9 @@
 
 FILE holds `tools`, `prompts`, `resources`, `templates`, `skills`, `instructions` and `version` as JSON, and `files` by
 URI; it is read for each request. `says` has the answers of tools that say more than their names. While it has `silent`,
-nothing is answered; with `breaks_off`, the second page of tools is none if that is true, and empty if not. The tool
-`announce` makes the server tell that all its lists changed.
+nothing is answered; with `quiet`, the server declares that it announces no other tools; with `breaks_off`, the second
+page of tools is none if that is true, and empty if not. The tool `announce` makes the server tell that all its lists
+changed.
 
 Many tests start it: `pathlib` and `typing` would take a quarter of the time that it needs to start.
 """
@@ -40,7 +41,7 @@ def result(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     match method:
         case "initialize":
             skills: dict[str, Any] = {"io.modelcontextprotocol/skills": {}} if now.get("skills") else {}
-            lists = {"tools": {"listChanged": True}, "prompts": {"listChanged": True}}
+            lists = {"tools": {"listChanged": "quiet" not in now}, "prompts": {"listChanged": True}}
             return {
                 "protocolVersion": "2025-06-18",
                 "capabilities": {

@@ -133,7 +133,7 @@ async def test_prompts_templates_and_instructions(gateway: PinnedServer, shop: C
             assert error["data"]["code"] == "item_held", (method, error)
             assert "aggregator pins diff shop" in error["message"]
         text = (await host.call("list_servers", {}).result())["content"][0]["text"]
-        assert "1 prompt held: changed since approved; 1 template held under another name until approved" in text
+        assert "1 prompt held: changed since approved; 1 template renamed and held until approved" in text
 
 
 async def test_changed_instructions_are_shown_to_nobody(

@@ -106,3 +106,55 @@ async def test_a_server_that_does_not_list_holds_up_no_answer(
         await until(lambda: harness.app.pins is not None and harness.app.pins.held_count("shop") == 2, "it is read")
         assert news(await harness.call("shop.order")) == SAID
         assert news(await harness.call("shop.order")) is None
+
+
+async def test_a_tool_that_was_not_announced_is_looked_for_when_it_is_called(shop: ChangingServer) -> None:
+    """FastMCP sends no notification for `add_tool`, and declares that it announces nothing."""
+    shop.says(quiet=True)
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+        shop.says(*ADDED[:3])
+        refused = await harness.call("shop.refund")
+        assert "shop.refund is held" in refused["content"][0]["text"]
+        # From now on the server is known to add tools without a word.
+        assert news(await harness.call("shop.order")) is not None
+        shop.says(*ADDED)
+        harness.upstream("shop")._next_news = 0.0
+        assert news(await harness.call("shop.order")) == SAID
+        assert news(await harness.call("shop.order")) is None
+
+
+async def test_the_next_process_knows_that_it_adds_tools_without_a_word(shop: ChangingServer) -> None:
+    shop.says(quiet=True)
+    async with running(shop.config(on_new="show"), storage=shop.storage) as harness:
+        await harness.settled()
+        shop.says(*ADDED[:3])
+        answer = await harness.call("shop.refund")
+        assert answer["content"][0]["text"] == "refund was called"
+        await until(lambda: "shop.refund" in harness.tools(), "it is shown")
+        await harness.settled()
+    async with running(shop.config(on_new="show"), storage=shop.storage) as harness:
+        await until(lambda: harness.upstream("shop").news == "", "it is known")
+        shop.says(*ADDED)
+        await harness.call("shop.order")
+        assert "shop.bill" in harness.tools()
+
+
+async def test_a_server_without_a_word_is_asked_again_after_calls(
+    shop: ChangingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aggregator.upstream.lists.lists.LOOK_AFTER", 0.01)
+    shop.says(quiet=True)
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+        shop.says(*ADDED)
+        await harness.call("shop.order")
+        await until(lambda: harness.app.pins is not None and harness.app.pins.held_count("shop") == 2, "it is read")
+
+
+async def test_a_server_that_announces_its_tools_is_not_asked_for_an_unknown_one(shop: ChangingServer) -> None:
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+        shop.says(*ADDED)
+        error = await harness.refused("tools/call", {"name": "shop.refund", "arguments": {}})
+        assert "Unknown tool" in str(error)

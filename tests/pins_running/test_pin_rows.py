@@ -219,9 +219,9 @@ def test_who_is_told_of_first_lists_and_of_what_settings_accept() -> None:
             [("description", "served")],
             "1 served as approved while newer definitions wait, nothing that was approved is broken",
         ),
-        ([("renamed",), ("renamed", "description")], "2 held under other names"),
+        ([("renamed",), ("renamed", "description")], "2 renamed and held"),
         ([("steering",)], "1 held, since approved calls of it would fail"),
-        ([("new",), ("renamed",), ("wider",), ("wider",)], "1 new and held, 1 held under another name, 2 held, since"),
+        ([("new",), ("renamed",), ("wider",), ("wider",)], "1 new and held, 1 renamed and held, 2 held, since"),
         (
             [("new", "later")],
             "the server added it while it was connected, which is no upgrade: if it does so by design",

@@ -421,6 +421,23 @@ async def test_an_upgrade_is_told_from_tools_that_come_while_it_runs(shop: Chang
         assert await database.pins.versions() == {}
 
 
+async def test_names_with_other_signs_between_words_are_said(shop: ChangingServer) -> None:
+    """1 of issue 32: a release that writes `_` for `-` takes all tools away, until one approval."""
+    names = ["read-order", "write-order", "send-order", "list-orders", "count-orders"]
+    shop.says(*(tool(name) for name in names))
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+        shop.says(*({**tool(name), "name": name.replace("-", "_")} for name in names))
+        await read(harness, shop)
+        await harness.settled()
+        text = (await use(harness, "list_servers", {}))["content"][0]["text"]
+        assert "5 tools renamed and held until approved (`read-order` is now `read_order`, " in text
+        said = (await use(harness, "shop.read-order", {}))["content"][0]["text"]
+        assert "its server has renamed it (it is now `read_order`). An operator" in said
+        await shop.approve_held()
+        await until(lambda: "shop.read_order" in harness.tools(), "they are approved")
+
+
 async def test_an_approved_new_name_takes_the_place_of_the_old_one(shop: ChangingServer) -> None:
     async with running(shop.config(), storage=shop.storage) as harness:
         await harness.settled()
@@ -429,7 +446,13 @@ async def test_an_approved_new_name_takes_the_place_of_the_old_one(shop: Changin
         await read(harness, shop)
         await harness.settled()
         text = (await use(harness, "list_servers", {}))["content"][0]["text"]
-        assert "1 tool held under another name until approved" in text
+        assert "1 tool renamed and held until approved;" in text
+        refused = await use(harness, "shop.invoice", {})
+        assert code_of(refused) == "tool_held"
+        said = refused["content"][0]["text"]
+        assert "shop.invoice is held: its server has renamed it. An operator" in said
+        assert "bill" not in said, "it was not approved"
+        assert " as `invoice`, it has another name" in (await use(harness, "shop.bill", {}))["content"][0]["text"]
         assert await shop.approve("tool", "bill")
         await until(lambda: "shop.bill" in harness.tools(), "it is approved")
         assert ("tool", "invoice") not in await shop.rows()

@@ -15,7 +15,7 @@ from aggregator.domain.records import ToolRecord
 from aggregator.gateway.constant_time import evenly
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.views import View, Views
-from aggregator.pins.gateway.answers import tool_held
+from aggregator.pins.gateway.answers import tool_held, tool_renamed
 from aggregator.upstream.lifecycle.states import LISTED_IF_KNOWN
 from aggregator.upstream.supervisor import Supervisor
 from aggregator.upstream.upstream import Upstream
@@ -98,6 +98,11 @@ class Resolver:
                 raise error
             return visible
         self._refuse_held(view, name)
+        if upstream is not None and upstream.listed and _might_call(view, upstream, name):
+            # Its server may have added the tool since, and not announced it.
+            if await upstream.look_again() and (added := self.called(view, name)) is not None:
+                return added
+            self._refuse_held(view, name)
         readings = [*self._readings(view, name), *self._held_readings(view, name)]
         if not readings and upstream is not None and not upstream.listed and _might_call(view, upstream, name):
             raise (await self.login(view, upstream.config.id) if to_call else None) or upstream.unavailable()
@@ -184,9 +189,16 @@ class Resolver:
             raise tool_held(tool, held)
 
     def _refuse_held(self, view: View, name: str) -> None:
-        tool = self.held(view, name) if self.current.held else None
+        held = self.current.held
+        tool = self.held(view, name) if held else None
         if tool is not None and self.called(view, name) is None:
             self.check_shown(tool)
+        if not held.renamed or (upstream := self._named(view, name)) is None:
+            return
+        one = held.renamed.get((upstream.config.id, _own_name(upstream, name)))
+        new = held.tools.of_server(one.server, one.name) if one is not None else None
+        if one is not None and new is not None and view.ruling(new).decision.visible:
+            raise tool_renamed(name, new, one)
 
     async def awake(self, tool: ToolRecord) -> None:
         """Start the server of a tool remembered from the last start, and wait until it has come up or failed."""

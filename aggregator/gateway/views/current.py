@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.resources import ItemCatalog
@@ -10,7 +11,7 @@ from aggregator.domain.records import ItemRecord, ToolRecord
 from aggregator.pins.gateway.state import HeldItem
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class HeldItems:
     """The held items of all servers: tools, prompts and templates in their listed form, and why each is held.
 
@@ -27,6 +28,11 @@ class HeldItems:
     def tool(self, tool: ToolRecord) -> HeldItem | None:
         """Return why a tool is held, or None."""
         return self.why.get((tool.server, "tool", tool.own_name)) if self.why else None
+
+    @cached_property
+    def renamed(self) -> Mapping[tuple[str, str], HeldItem]:
+        """The held tools that have other names than they were approved under, by their server and that name."""
+        return {(one.server, one.before): one for one in self.why.values() if one.kind == "tool" and one.before}
 
     def item(self, item: ItemRecord) -> HeldItem | None:
         """Return why a prompt or a template is held, or None."""

@@ -50,9 +50,7 @@ class OpenCounts(NamedTuple):
             f"{self.served} served as approved while newer definitions wait" if self.served else "",
             f"{self.less} of them with calls that {_REFUSED}" if self.less else "",
             f"{self.new} new and held" if self.new else "",
-            f"{self.renamed} held under {'other names' if self.renamed > 1 else 'another name'}"
-            if self.renamed
-            else "",
+            f"{self.renamed} renamed and held" if self.renamed else "",
             fails if self.broken else "" if self.renamed or self.less else _WORKS,
             # A server that also changed others was upgraded where it runs.
             _LATER.format("it" if self.later == 1 else "them") if self.later == sum(self[:4]) else "",

@@ -5,12 +5,15 @@ from datetime import UTC, datetime
 from shlex import quote
 
 from aggregator.domain.missing import ItemHeld, ToolHeld
+from aggregator.domain.names import loosened
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.cut import cut_between_words
 from aggregator.pins.gateway.state import HeldItem
 
 # Characters of a name in a command.
 _NAME = 80
+# Renamed items whose names are told.
+_EXAMPLES = 3
 
 
 def tool_held(tool: ToolRecord, held: HeldItem) -> ToolHeld:
@@ -22,6 +25,13 @@ def item_held(name: str, held: HeldItem) -> ItemHeld:
     """Return the error for a read of a held prompt, or of a resource by a held template."""
     details = {"code": ItemHeld.held, "server": held.server, "name": name[:200], "retryable": False}
     return ItemHeld(f"{cut_between_words(name, 200)} {_said(held)}", details)
+
+
+def tool_renamed(name: str, new: ToolRecord, held: HeldItem) -> ToolHeld:
+    """Return the error for a call of a tool by its approved name, which its server has changed to that of `new`."""
+    now = f" (it is now `{held.name}`)" if _is_spelled_otherwise(held) else ""
+    said = f"{name} is held: its server has renamed it{now}. An operator looks at it with `aggregator pins diff"
+    return ToolHeld(new.name, f"{said} {held.server}`.", meant=new, server=held.server)
 
 
 def held_note(held: Sequence[HeldItem], waiting: Sequence[HeldItem] = ()) -> str:
@@ -40,8 +50,7 @@ def held_note(held: Sequence[HeldItem], waiting: Sequence[HeldItem] = ()) -> str
     if new:
         said.append(f"{_counted(new)} new and held until approved")
     if renamed:
-        names = "other names" if len(renamed) > 1 else "another name"
-        said.append(f"{_counted(renamed)} held under {names} until approved")
+        said.append(f"{_counted(renamed)} renamed and held until approved{_examples(renamed)}")
     if waiting:
         said.append(f"{_counted(waiting)} served as approved: newer definitions wait")
     if less := [one for one in waiting if one.takes_less]:
@@ -61,6 +70,18 @@ def news_note(server: str, new: Sequence[HeldItem]) -> str:
     )
 
 
+def _examples(renamed: Sequence[HeldItem]) -> str:
+    """Return the first new names that have the words of the approved ones; others are words that were not approved."""
+    known = [one for one in renamed if _is_spelled_otherwise(one)]
+    said = [f"`{one.before}` is now `{one.name}`" for one in known[:_EXAMPLES]]
+    return f" ({', '.join([*said, '...'] if len(renamed) > len(said) else said)})" if said else ""
+
+
+def _is_spelled_otherwise(held: HeldItem) -> bool:
+    """Return whether a new name differs from the approved one in case and signs between words alone."""
+    return len(held.name) <= _NAME and held.name.isascii() and loosened(held.name) == loosened(held.before)
+
+
 def _counted(items: Sequence[HeldItem]) -> str:
     counts = {kind: sum(one.kind == kind for one in items) for kind in dict.fromkeys(one.kind for one in items)}
     parts = [f"{number} {kind}{'s' if number > 1 else ''}" for kind, number in counts.items() if kind != "instructions"]
@@ -73,6 +94,7 @@ def _said(held: HeldItem) -> str:
         return f"is held: {held.why}. An operator looks at it with `aggregator pins status`."
     since = ""
     if held.approved is not None:
-        since = f"since it was approved on {datetime.fromtimestamp(held.approved, UTC).date().isoformat()}, "
+        named = f" as `{cut_between_words(held.before, _NAME)}`" if held.before else ""
+        since = f"since it was approved on {datetime.fromtimestamp(held.approved, UTC).date().isoformat()}{named}, "
     shown = f"{held.server} {quote(held.name)}" if len(held.name) <= _NAME and held.name.isprintable() else held.server
     return f"is held: {since}{held.why}. An operator looks at it with `aggregator pins diff {shown}`."

@@ -6,6 +6,7 @@ Law: an upstream without a list of tools is not connected; a failure to read ano
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from random import SystemRandom
 from typing import Any, Final
 
@@ -37,6 +38,9 @@ log = logging.getLogger(__name__)
 REFRESH_PAUSE: Final = 1.0
 # Seconds that an upstream with a list of tools is held back, so that its other lists are shown together with it.
 OTHERS_WAIT: Final = 2.0
+# Seconds until the tools of a server that announces no changes are read again, if it was called in that time: it may
+# have added some.
+LOOK_AFTER: Final = 60.0
 # The lists of a server together, whose fault is that nothing is in them.
 _ALL: Final = "lists"
 # The part of `limits.connect_timeout` that one page after the first may take.
@@ -128,6 +132,20 @@ class UpstreamLists:
         if fresh is not None and fresh.ttl == 0 and not self._announces(kind):
             self._stale[kind].set()
 
+    def may_differ(self, kind: Kind) -> bool:
+        """Return True if the server may have another list now than the one that was read, without a word: it announces
+        no changes, and has not stated that this one is fresh.
+        """
+        if not self.was_read(kind) or self._announces(kind):
+            return False
+        fresh = self.freshness(kind, asyncio.get_running_loop().time())
+        return fresh is None or fresh.ttl == 0
+
+    @property
+    def grows_silently(self) -> bool:
+        """True if the server `grows` and does not announce it."""
+        return self.grows and not self._announces("tool")
+
     def _announces(self, kind: Kind) -> bool:
         if self._silent:
             return False
@@ -211,7 +229,7 @@ class UpstreamLists:
     async def _keep(self, kind: Kind, sessions: SessionHolder) -> None:
         failures = 0
         while True:
-            await self._stale[kind].wait()
+            await self._until_stale(kind, sessions)
             self._stale[kind].clear()
             session = await sessions.for_lists()
             if session is not None:
@@ -225,6 +243,18 @@ class UpstreamLists:
                 self._stale[kind].set()
             elif again:
                 await asyncio.sleep(REFRESH_PAUSE)
+
+    async def _until_stale(self, kind: Kind, sessions: SessionHolder) -> None:
+        """Wait until a list may have changed: the server says so, or it was called and would not say."""
+        if kind != "tool":
+            await self._stale[kind].wait()
+        while not self._stale[kind].is_set():
+            calls = sessions.calls
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_AFTER):
+                    await self._stale[kind].wait()
+            if sessions.calls != calls and self.may_differ(kind):
+                return
 
     def _note_read(self, kind: Kind) -> None:
         """Wait for this list no longer before the connection is shown."""

@@ -104,6 +104,11 @@ class SessionHolder(Protocol):
         """True if calls are running."""
         ...
 
+    @property
+    def calls(self) -> int:
+        """The number of calls that were sent so far."""
+        ...
+
     async def for_lists(self) -> UpstreamSession | None:
         """Return the session to read lists over; None while there is none."""
         ...
