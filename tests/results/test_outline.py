@@ -319,6 +319,30 @@ def test_several_texts_are_told_apart() -> None:
     assert read_page(shortened.document, path="[1].total").body == "9"
 
 
+def test_the_uri_of_an_embedded_resource_is_not_lost() -> None:
+    """2 of issue 32: of a shortened resource hosts get the text."""
+
+    def embedded(name: str, text: str) -> dict[str, Any]:
+        return {"type": "resource", "resource": {"uri": f"file:///{name}", "text": text}}
+
+    def lines(*blocks: dict[str, Any]) -> list[str]:
+        shortened = shorten({"content": list(blocks)}, MOST, PREVIEW)
+        assert shortened is not None
+        return shortened.outline.splitlines()
+
+    words = "many words\n" * 4_000
+    assert lines(embedded("a.txt", words))[0] == "The text of file:///a.txt"
+    assert lines(embedded("a.json", json.dumps(ROWS)))[0] == "The text of file:///a.json"
+    assert lines(embedded("a.txt", "short"), embedded("b.txt", words)) == [
+        "offset 0: text 1 of file:///a.txt, 5 characters: short",
+        f"offset 6: text 2 of file:///b.txt, 44,000 characters: {'many words ' * 5}many",
+    ]
+    assert lines(embedded("a.json", json.dumps(ROWS)), {"type": "text", "text": "[1]"})[:2] == [
+        "text 1 of file:///a.json",
+        "[0]: 3,000 items {id, name, open}",
+    ]
+
+
 def test_a_path_leads_into_json_that_words_come_after() -> None:
     text = json.dumps(ROWS, indent=1) + "\n\n(3,000 rows)"
     document = ResultDocument.of({"content": [{"type": "text", "text": text}]})

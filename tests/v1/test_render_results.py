@@ -36,6 +36,24 @@ def test_text_is_joined() -> None:
     assert as_text({}) == ""
 
 
+@pytest.mark.parametrize(
+    ("text", "structured", "repeated"),
+    [
+        ('{"a": [1, 2.5], "b": "\\u4e2d"}', {"b": "中", "a": [1, 2.5]}, True),
+        ("5", {"result": 5}, True),
+        ("# Two rows\n| b | 2 |\n| a | 1 |", {"rows": [{"name": "a", "n": 1}, {"name": "b", "n": 2}]}, True),
+        ("Nothing was found.", {"rows": [], "more": False, "next": None}, True),
+        ("Found 2 rows.", {"rows": [{"name": "a", "n": 1}, {"name": "b", "n": 2}]}, False),
+        ("See the structured result.", {"n": 7}, False),
+        ("1 2", {"rows": list(range(1, 3)) * 2_000}, False),
+    ],
+)
+def test_structured_content_that_no_text_repeats_follows_it(text: str, structured: Json, repeated: bool) -> None:
+    """2 of issue 32: what the texts say otherwise costs no tokens twice, and nothing else is lost."""
+    shown = as_text({"content": [{"type": "text", "text": text}], "structuredContent": structured})
+    assert shown == (text if repeated else f"{text}\n{encode(structured).decode()}")
+
+
 def test_structured_content_where_there_is_no_text() -> None:
     """C10: as JSON."""
     assert as_text({"content": [], "structuredContent": {"城市": "北京", "t": [1]}}) == '{"城市":"北京","t":[1]}'

@@ -3,20 +3,32 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from aggregator.results.read.repeated import repeats
 from aggregator.wire.codec import TooDeep, encode
 
 
 def as_text(result: Mapping[str, Any]) -> str:
     """Return the text blocks and embedded texts in order, with one line for each other block.
 
-    Structured content counts if there is no text: beside text it only repeats it (S/server/tools).
+    Structured content is JSON at the beginning if there is no text, and at the end if the texts do not repeat it, as
+    they should (S/server/tools).
     """
     blocks = result.get("content")
     parts = [part for block in blocks if (part := _part(block)) is not None] if isinstance(blocks, list) else []
     shown = [text for text, _ in parts]
-    if result.get("structuredContent") is not None and not any(is_text for _, is_text in parts):
-        shown.insert(0, as_json(result["structuredContent"]))
+    structured, texts = result.get("structuredContent"), [text for text, is_text in parts if is_text]
+    if structured is not None and not texts:
+        shown.insert(0, as_json(structured))
+    elif structured is not None and not _repeats(texts, structured):
+        shown.append(as_json(structured))
     return "\n".join(shown)
+
+
+def _repeats(texts: list[str], structured: Any) -> bool:
+    try:
+        return repeats(texts, structured)
+    except TooDeep:
+        return False
 
 
 def as_json(value: Any) -> str:

@@ -6,7 +6,7 @@ Law: the text depends on the result alone, so that an offset means the same in e
 import re
 import zlib
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
@@ -15,19 +15,15 @@ from typing import Any, Final, Self
 import msgspec
 
 from aggregator.results.read.forms import Form, Quotes, TextSpan, spans
-from aggregator.wire.codec import TooDeep, decode, encode, encode_sorted
+from aggregator.results.read.repeated import BOM, COMPARED_WHOLE, path_said
+from aggregator.wire.codec import decode, encode
 
 # Stands between the texts of two blocks.
 SEPARATOR: Final = "\n"
-# A larger JSON text is compared with the structured result by its beginning: as a value it takes much memory.
-_COMPARED_WHOLE: Final = 4_000_000
-_BEGINNING: Final = 2_000
 _LEVEL: Final = 3
-_ESCAPE: Final = re.compile(r"\\u[0-9a-fA-F]{4}|[^\x21-\x7e]|\\/")
 # A JSON string of an object or an array, or of such a string again; and how often that is.
 _ENCODED_JSON: Final = re.compile(r'\s{0,99}"\s{0,99}(?:\\++")*+(?:[{\[]|\\[nrt])')
 _ENCODED: Final = 3
-_BOM: Final = "\ufeff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +61,7 @@ class ResultDocument:
             (index, _decoded(text)) for index, block in blocks if (text := text_of(block)) is not None
         ]
         structured = result.get("structuredContent")
-        said = None if structured is None else _said([text for _, text in texts], structured)
+        said = None if structured is None else path_said([text for _, text in texts], structured)
         if structured is not None and said is None:
             texts.append((None, encode(structured).decode()))
         parts: list[TextPart] = []
@@ -133,13 +129,20 @@ class ResultDocument:
     def _jsons(self) -> list[TextSpan]:
         return [span for span in self.spans if span.form in (Form.JSON, Form.JSON_LINES)]
 
+    def resource_of(self, part: TextPart) -> str | None:
+        """Return the URI of the embedded resource that a text is of; None for another text."""
+        block = self.result["content"][part.block] if part.block is not None else {}
+        resource = block.get("resource") if block.get("type") == "resource" else None
+        uri = resource.get("uri") if isinstance(resource, Mapping) else None
+        return uri if isinstance(uri, str) else None
+
     def raw(self, span: TextSpan) -> msgspec.Raw:
         """Return the JSON text of a span, to be decoded; without what stands around it."""
-        return msgspec.Raw(self.text[span.start : span.end].lstrip(_BOM).strip().encode("utf-8", "surrogatepass"))
+        return msgspec.Raw(self.text[span.start : span.end].lstrip(BOM).strip().encode("utf-8", "surrogatepass"))
 
     def lines(self, span: TextSpan) -> list[msgspec.Raw]:
         """Return the JSON texts of a span, one a line."""
-        lines = self.text[span.start : span.end].lstrip(_BOM).split("\n")
+        lines = self.text[span.start : span.end].lstrip(BOM).split("\n")
         return [msgspec.Raw(line.strip().encode("utf-8", "surrogatepass")) for line in lines if line.strip()]
 
 
@@ -156,53 +159,10 @@ def text_of(block: Any) -> str | None:
 def _decoded(text: str) -> str:
     """Return the JSON text that a text holds as a JSON string, as servers write that encode twice; else the text."""
     for _ in range(_ENCODED):
-        if _ENCODED_JSON.match(text) is None or len(text) > _COMPARED_WHOLE:
+        if _ENCODED_JSON.match(text) is None or len(text) > COMPARED_WHOLE:
             break
         try:
             text = msgspec.json.decode(text, type=str)
         except (msgspec.DecodeError, UnicodeEncodeError):
             break
     return text
-
-
-def _said(texts: Sequence[str], structured: Any) -> str | None:
-    """Return the path to the part of the structured result that the text blocks repeat; None if they do not repeat all
-    of it.
-
-    Servers wrap a value that is no object as `{"result": ...}`, and give each item of an array its own block.
-    """
-    if _says_one(texts, structured):
-        return ""
-    if not isinstance(structured, Mapping) or structured.keys() != {"result"}:
-        return None
-    value = structured["result"]
-    if _says_one(texts, value):
-        return "result"
-    is_each = isinstance(value, list) and value and len(value) == len(texts)
-    return "result[#]" if is_each and all(map(_says_one, ((text,) for text in texts), value)) else None
-
-
-def _says_one(texts: Sequence[str], value: Any) -> bool:
-    if isinstance(value, str) and value in texts:
-        return True
-    written = encode(value).decode()
-    # No form of JSON is much shorter than this one: only numbers may be.
-    long = [text for text in texts if len(text) >= 0.8 * len(written)]
-    if not long:
-        return False
-    if max(len(written), *map(len, long)) > _COMPARED_WHOLE:
-        return any(_squeezed(text) == _squeezed(written) for text in long)
-    known = encode_sorted(value)
-    return any(_sorted(text) == known for text in long)
-
-
-def _sorted(text: str) -> bytes | None:
-    try:
-        return encode_sorted(decode(text.lstrip(_BOM).encode("utf-8", "surrogatepass"), inf))
-    except (ValueError, TooDeep):
-        return None
-
-
-def _squeezed(text: str) -> str:
-    """Return the beginning of a JSON text without blanks and characters that may be escaped."""
-    return _ESCAPE.sub("", text.lstrip(_BOM)[: 8 * _BEGINNING])[:_BEGINNING]

@@ -9,7 +9,7 @@ import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import unescape
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final
 
 import msgspec
@@ -90,8 +90,8 @@ def outline(document: ResultDocument, end: int) -> str:
     elif document.data is not msgspec.UNSET:
         lines = _json_lines(document, end)
     elif len(document.parts) > 1:
-        lines = _part_lines(document)
-    return _within(lines)
+        return _within(_part_lines(document))
+    return _within(chain(_resource_lines(document), lines))
 
 
 def _text_lines(text: str, *, is_json: bool) -> Iterator[str]:
@@ -136,10 +136,19 @@ def _known_parts(text: str) -> Iterable[str] | None:
 
 
 def _part_lines(document: ResultDocument) -> Iterator[str]:
-    """Yield where each of several texts begins, and its first words."""
+    """Yield where each of several texts begins, the resource that it is of, and its first words."""
     for number, part in enumerate(document.parts, 1):
         first = document.text[part.start : min(part.end, part.start + _LINE)]
-        yield f"offset {part.start}: text {number}, {part.end - part.start:,} characters: {first[:_FIRST_WORDS]}"
+        of = f" of {uri[:_LINE]}" if (uri := document.resource_of(part)) is not None else ""
+        yield f"offset {part.start}: text {number}{of}, {part.end - part.start:,} characters: {first[:_FIRST_WORDS]}"
+
+
+def _resource_lines(document: ResultDocument) -> Iterator[str]:
+    """Yield the embedded resources that the texts are of: a model sees the texts alone."""
+    several = len(document.parts) > 1
+    for number, part in enumerate(document.parts[:_MEMBERS], 1):
+        if (uri := document.resource_of(part)) is not None:
+            yield f"text {number} of {uri}" if several else f"The text of {uri}"
 
 
 def _within(lines: Iterator[str]) -> str:
