@@ -193,7 +193,7 @@ class Resolver:
         tool = self.held(view, name) if held else None
         if tool is not None and self.called(view, name) is None:
             self.check_shown(tool)
-        if not held.renamed or (upstream := self._named(view, name)) is None:
+        if not held.renamed or (upstream := self._named(view, name)) is None or not _might_call(view, upstream, name):
             return
         one = held.renamed.get((upstream.config.id, _own_name(upstream, name)))
         new = held.tools.of_server(one.server, one.name) if one is not None else None
