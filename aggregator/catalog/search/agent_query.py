@@ -27,7 +27,7 @@ class AgentQuery:
     @cached_property
     def needs(self) -> list[QueryNeed]:
         """The needs in the query: see `needs.needs`."""
-        return needs(self.text, self.query)
+        return needs(self.query.read_as, self.query)
 
     @cached_property
     def products(self) -> list[str]:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Final
 
 from aggregator.catalog.search.terms.everyday import everyday
-from aggregator.catalog.search.terms.foreign import foreign_language
+from aggregator.catalog.search.terms.foreign import ForeignLanguage, foreign_language
 from aggregator.catalog.search.terms.four_grams import four_grams
 from aggregator.catalog.search.terms.language import (
     abbreviations,
@@ -52,6 +52,9 @@ SURE = 4
 # More than a user types: the rest of a pasted text is ignored.
 LONGEST: Final = 2_000
 _MOST_TERMS: Final = 64
+# Words of fewer letters say nothing in a language other than English.
+_SHORT: Final = 3
+_NOTHING: Final[Mapping[str, tuple[str, ...]]] = {}
 # Queries kept as they were read: the tools that a query finds are judged by it again.
 _KEPT: Final = 16
 # In front of a word that is not English; no term of a tool begins with it.
@@ -68,7 +71,8 @@ class Query:
     `words` as typed, `pairs` of them, and `meanings`, the marks of their meanings, each with its worth. `actions` maps
     the number of an action to the certainty that the query requests it. `four_grams`: see `four_grams`. `key`, `name`:
     the text read as a tool's name; `joined`: the text is written like a name, without a space. `compounds` maps a word
-    such as gitlab, written GitLab, to its parts. `foreign`: the text is in a language of `terms.foreign`.
+    such as gitlab, written GitLab, to its parts. `foreign`: the text is in a language of `terms.foreign`. `read_as`:
+    the text, in English as far as the words of its language are known.
     """
 
     words: dict[str, WeightedTerms]
@@ -81,6 +85,7 @@ class Query:
     joined: bool
     compounds: Mapping[str, tuple[str, ...]]
     foreign: bool = False
+    read_as: str = ""
 
 
 @dataclass(slots=True)
@@ -104,7 +109,12 @@ def _read(text: str) -> Query:
     reading = _Reading()
     does = actions()
     found = chunks(text)
-    small, false_friends = _foreign_terms(found)
+    language = foreign_language([chunk.lower() for chunk in found if not unspaced(chunk)])
+    typed, otherwise = text, _NOTHING
+    if language is not None:
+        text, otherwise = language.in_english(text)
+        found = chunks(text)
+    small, false_friends = _foreign_terms(language, found)
     for chunk in found:
         if unspaced(chunk):
             _read_signs(chunk, reading)
@@ -119,7 +129,7 @@ def _read(text: str) -> Query:
     for term in chosen:
         reading.words.setdefault(term, ((_written(term, false_friends), word_worth(term, len(chosen))),))
     english = [term for term in chosen if term not in false_friends]
-    _add_others(english, reading.words)
+    _add_others(english, otherwise, reading.words)
     words = dict(list(reading.words.items())[:_MOST_TERMS])
     worth = {term: words[term][0][1] for term in english if term in words}
     _add_means(latin, worth, reading.meanings)
@@ -130,21 +140,22 @@ def _read(text: str) -> Query:
         reading.meanings,
         _actions(reading.actions, sure),
         four_grams(text) | reading.four_grams,
-        folded(text),
+        folded(typed),
         tuple(_written(stem(word), false_friends) for word in split(text)),
-        len(text.split()) == 1,
+        len(typed.split()) == 1,
         reading.compounds,
-        bool(small or false_friends),
+        language is not None,
+        text,
     )
 
 
-def _foreign_terms(found: list[str]) -> tuple[frozenset[str], frozenset[str]]:
+def _foreign_terms(language: ForeignLanguage | None, found: list[str]) -> tuple[frozenset[str], frozenset[str]]:
     """Return the terms of the small words of a request in another language, and of its words that are not English."""
-    words = [chunk.lower() for chunk in found if not unspaced(chunk)]
-    language = foreign_language(words)
     if language is None:
         return frozenset(), frozenset()
+    words = [chunk.lower() for chunk in found if not unspaced(chunk)]
     small = frozenset(stem(word) for word in words if word in language.small)
+    small |= {chunk for chunk in found if len(chunk) < _SHORT and chunk.isascii() and chunk.islower()}
     return small, frozenset(stem(word) for word in words if word in language.words) - small
 
 
@@ -163,8 +174,11 @@ def word_worth(term: str, count: int) -> float:
     return rare * (LITTLE_ALONE - (LITTLE_ALONE - LITTLE) * min(1.0, count / LONG))
 
 
-def _add_others(chosen: list[str], words: dict[str, WeightedTerms]) -> None:
-    """Let an abbreviation stand for its long forms, a long form for its abbreviations, an everyday word for others."""
+def _add_others(chosen: list[str], otherwise: Mapping[str, tuple[str, ...]], words: dict[str, WeightedTerms]) -> None:
+    """Let an abbreviation stand for its long forms, a long form for its abbreviations, an everyday word for others.
+
+    `otherwise`: by stem, other English words for a word of another language.
+    """
     table = abbreviations()
     for term in chosen:
         places = table.places.get(term, ())
@@ -182,8 +196,8 @@ def _add_others(chosen: list[str], words: dict[str, WeightedTerms]) -> None:
                         words[term] += ((short, words[term][0][1] * EXPANDED),)
     for term in chosen:
         known = {other for other, _ in words[term]}
-        everyday_words = [other for other in everyday().get(term, ()) if other not in known]
-        words[term] += tuple((other, words[term][0][1] * OTHERWISE) for other in everyday_words)
+        more = dict.fromkeys((*everyday().get(term, ()), *otherwise.get(term, ())))
+        words[term] += tuple((other, words[term][0][1] * OTHERWISE) for other in more if other not in known)
 
 
 def _actions(done: list[frozenset[int]], sure: float) -> dict[int, float]:
