@@ -115,7 +115,9 @@ def _orders(message: MessageText, row: LanguageRow, named: NameHit) -> bool:
         ordered = ordered if ordered is not None and is_order(ordered["order"]) else None
     if ordered is None or (names_a_work(before) and not row.by_means.search(before)):
         return False
-    return row.by_place.search(before, ordered.end()) is not None or row.fetching.match(before) is not None
+    if row.by_place.search(before, ordered.end()):
+        return True
+    return row.fetching.match(before) is not None or row.putting.match(before) is not None
 
 
 def _asks_what_it_says(message: MessageText, row: LanguageRow, start: int, end: int) -> bool:

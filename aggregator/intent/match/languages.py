@@ -26,7 +26,8 @@ class LanguageRow:
       `objects`: what follows a verb that is an order at once, so that any word before it is a verb
       `orders`: orders for what a server does; `uses`: orders to use it or ask it
       `means`, `places`: by means of (a tool or a server), in (a server)
-      `sources`: according to (a server), in a question; `fetches`: orders to fetch something of (a server)
+      `sources`: according to (a server), in a question; `fetches`, `puts`: orders to fetch something of (a server), and
+      to put something there
       `of`: what makes the name a part of something else: `a test for read_file`
       `refuses`, `tells`: refusals; questions and reports
       `joins`: before an order; `fillers`: between any of these and the name
@@ -52,6 +53,7 @@ class LanguageRow:
     tells: str = ""
     wonders: str = ""
     fetches: str = ""
+    puts: str = ""
     joins: str = ""
     fillers: str = ""
     small: str = ""
@@ -115,6 +117,13 @@ class LanguageRow:
         """A clause up to a server that orders to fetch something of it."""
         return re.compile(
             rf"{self._joined}{_any_of(self.fetches)}(?:[^,.]* )?(?:de|del|du|d['’]) ?$" if self.fetches else _NEVER
+        )
+
+    @cached_property
+    def putting(self) -> re.Pattern[str]:
+        """A clause up to a server that orders to put something there."""
+        return re.compile(
+            rf"{self._joined}{_any_of(self.puts)}(?:[^,.]{{1,60}} )?(?:a|al|à|vers) ?$" if self.puts else _NEVER
         )
 
     @cached_property
@@ -224,6 +233,18 @@ _EN: Final = LanguageRow(
             r"(?<!\w)tell me (?:what|who|how many|which)(?:['’]s)? (?!is an? |are |does )[^,.]*(?:in|on|at) (?:the )?",
             "(?:$| )",
         ),
+        (
+            r"^\W*(?:(?:please|now|then|and) )?have ",
+            r" (?!(?:be|been|had|ever|to|not|no|any)(?!\w))[a-z]{2,18} (?:this|that|these|it|the|my|our|me|a|an)(?!\w)",
+        ),
+        # What is there now: which pods run in x right now, any new bugs in x since yesterday.
+        (
+            r"^\W*(?:what(?!(?:['’]s| is| are)? (?:new|trending|wrong|great|going|happening|jobs?)(?!\w))"
+            r"|which|how many|any|are there|is there)(?! (?:people|companies|developers|teams)(?!\w))(?:['’]s)?(?!\w)"
+            r"[^,.]{0,60} (?:in|on) (?:the |my |our )?",
+            r"(?: [\w-]{1,20}){0,2} (?:right now|now|at the moment|currently|since [^,.?]{1,20}|so far today|today"
+            r"|this (?:week|morning|sprint))\W*$",
+        ),
         (r"(?<!\w)give ", r" an? (?:quick |little )?(?:try|go|spin|shot|whirl)(?!\w)"),
         (
             r"(?<!\w)(?:what(?: else)?|whatever|anything)(?: do(?:es)?)?(?: [\w-]+ and)? ",
@@ -267,10 +288,17 @@ _DE: Final = LanguageRow(
     fillers="der die das dem den des ein eine einen einem einer mal doch bitte nun jetzt auch gleich noch dir mir uns "
     "tool werkzeug funktion befehl dienst server",
     small="ich du er sie es wir ihr man mein meine dein deine unser unsere sein seine ihre vor nach am an als wenn "
-    "weil dass aber oder und nur so sehr schon hier dort frage liebe danke ja nein",
+    "weil dass aber oder und nur so sehr schon hier dort frage liebe danke ja nein gibt",
     form_refuses=r"(?<!\w)(?:nicht|keinesfalls|nie|niemals)(?!\w)",
     form_says=(
         (r"^\W*(?:(?:bitte|dann|und) )?lass(?:t)? ", r" (?!mich|uns|es|das |in |sein)[^,.]*en$"),
+        (
+            r"^\W*(?:welche[rsmn]?|wie ?viele|gibt es)(?!\w)(?! (?:leute|firmen|menschen|alternativen|vorteile))"
+            r"[^,.]{0,40}(?<!\w)(?:gerade|aktuell|derzeit|momentan|jetzt|heute|(?:neue|offene|aktive)[nsr]?)(?!\w)"
+            r"[^,.]{0,40}"
+            r"(?:in|auf) (?:der |dem |unserem )?",
+            r"(?: (?:offen|aktiv|frei))?\W*$",
+        ),
         (
             r"(?<!\w)was (?:(?:sagt|meint|weiß|findet|schreibt)(?: denn)? )?",
             r"(?: (?:so|denn))?(?: (?:sagt|meint|weiß|findet|schreibt))? (?:zu|zum|zur|dazu|über)(?!\w)",
@@ -303,6 +331,7 @@ _FR: Final = LanguageRow(
     "déposez dessine exécute exécutez essaie essaye déploie déployez",
     wonders="si combien quel quelle quels quelles qui où ce_que ce_qui comment quand pourquoi",
     fetches="récupère récupérez tire extrais extrayez sors télécharge rapatrie",
+    puts="envoie envoyez pousse poussez transfère transférez exporte exportez ajoute ajoutez publie publiez",
     uses="ouvre prends prenez utilise utilisez demande demandez interroge interrogez consulte consultez appelle "
     "appelez essaie essayez essaye "
     "lance lancez exécute exécutez",
@@ -318,6 +347,11 @@ _FR: Final = LanguageRow(
     joins="et puis alors maintenant ensuite enfin d'abord donc ok bonjour salut s'il_te_plaît s'il_vous_plaît stp svp",
     fillers="l'outil outil la le les un une de d'un d'une donc moi toi vous à au serveur plutôt encore juste même",
     form_says=(
+        (r"^\W*(?:dis|demande|dites|demandez) à ", r" (?:de |d['’])"),
+        (
+            r"^\W*(?:quel(?:le)?s?|combien|y a-t-il|est-ce qu['’]il y a)(?!\w)[^,.]{0,60} (?:sur|dans) (?:le |notre )?",
+            r" (?:en ce moment|actuellement|maintenant|aujourd['’]hui|depuis [^,.?]{1,20})\W*$",
+        ),
         (
             r"(?<!\w)dis-moi (?:ce qui|ce que|qui|combien|quels?|quelles?) (?!est |sont )[^,.]*(?:sur|dans|chez) ",
             "(?:$| )",
@@ -355,6 +389,7 @@ _ES: Final = LanguageRow(
     "échame navega ve vete anda mete inserta carga",
     wonders="qué cuál cuáles cuánto cuánta cuántos cuántas quién quiénes dónde si cuándo cómo lo_que",
     fetches="saca sácame tira trae tráeme extrae descarga descárgame recupera",
+    puts="sube envía manda exporta añade agrega pasa publica empuja copia lleva",
     uses="abre usa use utiliza utilice pide pregúntale pregunta_a pregúntale_a échale_un_vistazo_a échale_un_ojo_a "
     "dale_a "
     "prueba prueba_con ejecuta lanza llama_a consulta",
@@ -368,10 +403,16 @@ _ES: Final = LanguageRow(
     joins="y luego después entonces ahora pues primero ok hola por_favor porfa",
     fillers="la el los las un una unos unas a al herramienta me nos servidor ya mejor",
     small="yo tú él ella nosotros ellos ellas mi mis tu tus su sus nuestro este esta estos estas ese esa que entre "
-    "como pero o e también muy aquí allí sí pregunta gracias lo se",
+    "como pero o e también muy aquí allí sí pregunta gracias lo se dile pídele",
     # ¿Me lanzas list_branches?
     form_opens=r"^\W*(?:me|nos) [a-z]{2,18}[ae]s $",
     form_says=(
+        (r"^\W*(?:pídele|dile|pide|pedile|decile) a ", r" que (?!es |está )"),
+        (
+            r"^\W*(?:qué|cuáles|cuánt[oa]s|hay)(?!\w)[^,.]{0,40}(?<!\w)(?:activ[oa]s?|abiert[oa]s?|nuev[oa]s?|pendientes"
+            r"|ahora|hoy)(?!\w)[^,.]{0,40}(?<!\w)en ",
+            r"\W*$",
+        ),
         (
             r"(?<!\w)(?:dime|cuéntame) (?:qué|quién|quiénes|cuánt[oa]s?|cuáles) "
             r"(?!es |son |significa)[^,.]*(?:en|desde) ",

@@ -27,7 +27,7 @@ _INSIDE: Final = r"\s*(?:里面|里边|里头|上面|里|中|上|内)"
 _HOW_ZH: Final = r"(?![^,。]{0,20}(?:怎么|如何|多少钱|教程|文档|官网))"
 # 里, and what is to be done there; 新建的页面 and 写了一页 say what is there or was done.
 _DOING: Final = (
-    rf"\s*(?:帮我们?|给我|替我|再|先|直接|也)?\s*{any_of('那里做')}(?![了过的着到完])"
+    rf"\s*(?:帮我们?|给我|替我|给[^,。 ]{{1,6}}?|再|先|直接|也)?\s*{any_of('那里做')}(?![了过的着到完])"
     r"(?![^,。]{0,20}(?:吗|呢|么|怎么|如何|多少|什么|多久))"
 )
 _DONE_THERE: Final = re.compile(_INSIDE + _DOING)
@@ -39,8 +39,10 @@ _TOLD_TO_DO: Final = re.compile(rf"\s*{any_of('那里做')}(?:(?:一下|下|一�
 _OF_IT: Final = re.compile(rf"{_INSIDE}的[^,。]{{2,}}")
 # What must follow the server after a word for the direction.
 _AFTER: Final = {None: _TOLD_TO_DO, "在": _DONE_THERE, "把": _OF_IT, "将": _OF_IT}
-# 看看 X 里哪些, 看一眼 X 有没有.
-_SEEN: Final = re.compile(rf"(?:{_INSIDE}(?!的)|\s*有没有|\s*有[什哪]){_HOW_ZH}[^,。]")
+# 看看 X 里哪些, 看一眼 X 有没有, 看下 X 上的日志.
+_SEEN: Final = re.compile(rf"(?:{_INSIDE}(?!的)|\s*上面?的(?=[^,。]{{2}})|\s*有没有|\s*有[什哪]){_HOW_ZH}[^,。]")
+# X 里现在有几个.
+_NOW_THERE: Final = re.compile(rf"{_INSIDE}(?:现在|目前|当前|此刻|今天)(?:还|都|正)?(?:有|在)(?!人){_HOW_ZH}[^,。]")
 _SAID: Final = re.compile(rf"(?:{_INSIDE})?\s*(?:(?:对|关于)[^,。]{{1,24}})?是?(?:怎么[说看讲]|有什么说法)$")
 # 把这些存进 X.
 _PUT_INTO: Final = re.compile(
@@ -50,11 +52,15 @@ _ORDER: Final = re.compile(rf"{_BEGINNING}(?:(?:{any_of('polite')}) (?:please )?
 _SEARCHED: Final = re.compile(
     rf"{_BEGINNING}(?:(?:{any_of('polite')}) )?(?:search|query|check) (?:the |in |on |through )?"
 )
-_BY: Final = re.compile(r"(?<![a-z])(?:with|using|via|through|in|on|into|to|from|at) (?:the |my |our )?")
+_BY: Final = re.compile(
+    r"(?<![a-z])(?:with|using|via|through|in|on|into|onto|to|from|out of|off|at) (?:the |my |our )?"
+)
 _GOES_ON: Final = re.compile(
+    # What of the server it is: the excel file, the jira board.
+    r"(?: (?:file|sheet|workbook|board|repo|repository|project|wiki|space|dashboard|database|cluster|logs?)(?![a-z]))?"
     r"\s*(?:$|[:,]|(?:for|about|called|named|titled|saying|please|now|that says|and|to|that|if|whether|who|what|which"
-    r"|where|when|how many|these|this|at|by|with|from|before|after|until|since|as|then|again|first|instead|right|today"
-    r"|tomorrow|so|because|will you|would you)(?![a-z]))"
+    r"|where|when|how many|these|this|at|by|with|on|from|before|after|until|since|as|then|again|first|instead|right"
+    r"|today|tomorrow|so|because|will you|would you)(?![a-z]))"
 )
 # firecrawl example.com/docs
 _TARGET: Final = re.compile(
@@ -63,13 +69,14 @@ _TARGET: Final = re.compile(
 )
 # What a person does for themselves, or asks about; a work about a server, which is not made with it.
 _NOT_THERE: Final = re.compile(
-    r"(?<!\w)(?:how|why|account|profile|login|job|career|course|book|tutorial|article|talk|guide|essay|lesson|speech|joke"
+    r"(?<!\w)(?:how|why|account|profile|login(?! (?:page|form|screen|button))|job"
+    r"|career|course|book|tutorial|article|talk|guide|essay|lesson|speech|joke"
     r"|poem|buch|artikel|kurs|vortrag|gedicht|witz|doku|anleitung|konto|livre|cours|tuto|tutoriel|formation|exposé|blague"
     r"|avis|poème|libro|curso|artículo|charla|guía|chiste|cuenta|poema|vid[eé]o|vídeo)(?:s|es|e|en)?(?!\w)"
     r"|^\W*(?:write|schreib|sag|écris|dis|escribe|di)\S*(?: (?:mir|uns|was|etwas|bitte|mal|something))*"
     r" (?:on|über|sur|de) |(?<!\w)write(?: [\w-]{1,20}){1,5} on (?:the )?$"
 )
-_SOUGHT: Final = re.compile(r"\s*(?:for|about)(?![a-z])")
+_SOUGHT: Final = re.compile(r"\s*(?:for|about|whether|if)(?![a-z])")
 
 
 def find_requests_to_servers(message: MessageText, names: ToolNames) -> Iterator[NamedCall]:
@@ -97,7 +104,7 @@ def _in_signs(message: MessageText, names: ToolNames, clause: int) -> Iterator[N
     after = message.after(end)
     wanted = [] if is_mention(after) else [_DONE_THERE]
     if named.looks != "plain":
-        wanted.append(_SAID)
+        wanted += (_SAID, _NOW_THERE)
         if begins["look"] is not None:
             wanted.append(_SEEN)
         elif not is_mention(after):
