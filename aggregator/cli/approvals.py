@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import time
 from dataclasses import asdict
 from typing import Any, Final, cast, get_args
@@ -33,6 +34,10 @@ def listed(storage: str | None, status: str | None = "pending", as_json: bool = 
     found = run_loop(_list(_url(storage), cast("ApprovalStatus | None", status)))
     if as_json:
         say(json.dumps([_plain(approval) for approval in found], ensure_ascii=False, indent=2))
+        return 0
+    if not found:
+        which = {None: "The database has no approval.", "pending": "No call waits for an approval."}
+        say(which.get(status, f"No approval is {status}."), file=sys.stderr)
         return 0
     rows = [("ID", "STATUS", "AGENT", "TOOL", "ASKED", "EXPIRES", "ANSWERED BY", "WHAT")]
     rows += [

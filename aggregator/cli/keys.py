@@ -109,6 +109,12 @@ def listed(storage: str | None, as_json: bool = False) -> int:
     if as_json:
         say(json.dumps([_object(key, now) for key in keys], ensure_ascii=False, indent=2))
         return 0
+    if not keys:
+        say(
+            "The database has no key. `aggregator keys new AGENT` makes one. Keys in policy files are not listed.",
+            file=sys.stderr,
+        )
+        return 0
     rows = [("KEY ID", "AGENT", "CONSOLE", "STATE", "EXPIRES", "CREATED", "LAST USED", "LABEL")]
     rows += [
         (

@@ -1,6 +1,7 @@
 """`aggregator trust`: manages the list of folders whose configuration is used without `--config`."""
 
 import os
+import sys
 from pathlib import Path
 
 from aggregator.cli.runtime.setup import environment
@@ -76,6 +77,9 @@ def _said(server: ServerConfig) -> str:
 
 
 def _list(known: TrustList) -> int:
+    if not known.entries():
+        say("No file is trusted. `aggregator trust` trusts the aggregator.json of this folder.", file=sys.stderr)
+        return 0
     rows = [("FILE", "STATE")]
     rows += [(one_line(path), _state(Path(path), digest)) for path, digest in known.entries().items()]
     print_rows(rows)

@@ -60,6 +60,9 @@ def list_secrets(config: Path | None, as_json: bool) -> int:
         found = [{"name": name, "stored_here": name in stored, "servers": list(users.get(name, ()))} for name in names]
         say(json.dumps(found, ensure_ascii=False, indent=2))
         return 0
+    if not names:
+        say("No secret is stored or referred to. `aggregator secrets set NAME` stores one.", file=sys.stderr)
+        return 0
     rows = [("NAME", "STORED WITH `set`", "REFERRED TO BY")]
     rows += [
         (one_line(name), "yes" if name in stored else "no", ", ".join(users.get(name, ())) or "-") for name in names

@@ -62,9 +62,8 @@ def find_config(explicit: Path | None, cwd: Path, environ: Mapping[str, str]) ->
         trust.check(here)
         return ConfigLocation(here, "trusted", trust)
     raise ConfigMissing(
-        f"There is no configuration: neither {own} nor {here} exists. Start with a file {own} that holds "
-        '{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}, '
-        "or name another file with --config."
+        f"There is no configuration: neither {own} nor {here} exists. Run `aggregator init`, add a server with "
+        "`aggregator add NAME -- COMMAND ARGS...`, or name another file with --config."
     )
 
 
