@@ -122,6 +122,12 @@ _ROWS: Final = (
         "`env` of its entry.",
     ),
     _row(
+        r"npm (?:ERR!|error) Log files were not written due to an error writing to the directory: (\S+)",
+        "environment",
+        "npm cannot write its cache ({})",
+        "Name a folder that can be written under `env` of its entry: NPM_CONFIG_CACHE.",
+    ),
+    _row(
         r"\bEADDRINUSE\b|[Aa]ddress already in use|Only one usage of each socket",
         "environment",
         "a port of its own is in use by another program",

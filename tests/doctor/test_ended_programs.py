@@ -113,6 +113,15 @@ ENDED: Final = (
         "sudo chown -R $USER ~/.npm",
     ),
     EndedProgram(
+        "npm-cache-read-only",
+        "npm error code ENOENT\nnpm error syscall mkdir\nnpm error path /ro/cache\nnpm error Log files were not "
+        "written due to an error writing to the directory: /ro/cache/_logs\nnpm error You can rerun the command with "
+        "`--loglevel=verbose` to see the logs in your terminal",
+        "server_environment",
+        "npm cannot write its cache (/ro/cache/_logs)",
+        "NPM_CONFIG_CACHE",
+    ),
+    EndedProgram(
         "certificate",
         "error: Request failed\n  Caused by: invalid peer certificate: UnknownIssuer",
         "server_environment",
@@ -240,6 +249,18 @@ async def test_each_is_named_by_doctor_and_check(place: Place) -> None:
         assert one.sentence in mends[one.name]
         assert one.mend in mends[one.name]
     assert mends["killed"] is None
+
+
+@pytest.mark.slow
+async def test_a_program_that_fetches_in_silence_is_told_of_its_registry(place: Place) -> None:
+    """npm tries again for a minute before it says a word."""
+    words = " ".join([sys.executable, *place.server("--silent")["args"]])
+    place.program("npx", f"#!/bin/sh\nexec {words}\n")
+    place.configure({"box": {"command": "npx", "args": ["-y", "box"], "limits": {"connect_timeout": 1}}})
+    finding = (await place.examine("--timeout", "8")).of("server_hangs")
+    assert finding["fix"].endswith(
+        "look at the network, the proxy (HTTPS_PROXY) and the address of the registry (NPM_CONFIG_REGISTRY)."
+    )
 
 
 @pytest.mark.slow

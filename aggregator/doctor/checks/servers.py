@@ -32,6 +32,8 @@ _CAUSES: Final[Mapping[CauseKind, str]] = {
     "server": "server_gateway",
 }
 _STATUS: Final = re.compile(r"HTTP (\d{3})")
+# Programs that fetch a server from a registry before they start it.
+_FETCHING: Final = frozenset({"npx", "npm", "pnpm", "bunx", "uvx", "uv"})
 _UNDER_WAY: Final = frozenset({"starting", "reconnecting"})
 # The ends of programs on Windows, which the same program does not have elsewhere.
 _OF_WINDOWS: Final = re.compile(r"\.(?:cmd|exe|bat|ps1)$")
@@ -215,10 +217,11 @@ def _of_down(server: ServerFacts) -> CheckFinding:
         return says(_ENDED[ended.kind], ended.sentence, ended.mend)
     if "did not answer within" in reason:
         mend = "Run its command in a terminal once: it may wait for an answer, a download or a sign-in; or raise "
-        return says("server_hangs", _reason(server), f"{mend}`limits.connect_timeout`.")
+        return says("server_hangs", _reason(server), f"{mend}`limits.connect_timeout`.{_of_download(server)}")
     if not reason and server.state in _UNDER_WAY:
         mend = "Try again with a longer `--timeout`; run its command in a terminal once, as it may wait for a download."
-        return says("server_hangs", "it was still starting when the time of this check was over", mend)
+        said = "it was still starting when the time of this check was over"
+        return says("server_hangs", said, f"{mend}{_of_download(server)}")
     if "cannot be reached" in reason:
         return says("server_unreachable", _reason(server), "Start that server, or correct `url`.")
     if "signal 9" in reason:
@@ -240,6 +243,18 @@ def _other_transport(server: ServerFacts, status: int) -> tuple[str, str] | None
     if server.type == "sse" and (status in (405, 406) or "not with events" in server.reason):
         return "its address does not speak SSE", 'Set "type": "http" in its entry.'
     return None
+
+
+def _of_download(server: ServerFacts) -> str:
+    """Return the mend for a program that fetches the server first, and is silent while its registry does not answer."""
+    program = re.split(r"[/\\]", server.command or "")[-1].removesuffix(".exe").removesuffix(".cmd")
+    if program not in _FETCHING:
+        return ""
+    variable = "UV_DEFAULT_INDEX" if program in ("uv", "uvx") else "NPM_CONFIG_REGISTRY"
+    return (
+        f" {program} is silent while its registry does not answer: look at the network, the proxy (HTTPS_PROXY) and "
+        f"the address of the registry ({variable})."
+    )
 
 
 def _install(server: ServerFacts) -> str:
