@@ -34,6 +34,12 @@ LOGIN = b64encode(b"me:correct horse").decode()
         ),
         ({"args": ["--key", "-x9Kd83hfKQ_pL", "--secret", "--read-only", "--token", "-v"]}, {"-x9Kd83hfKQ_pL"}),
         ({"args": ["--header", "Authorization: Bearer abc", "-H", "X-Any: b"]}, {"Bearer abc", "abc"}),
+        (
+            {"args": ["--env=KEY=one", "--env=MODE=b", "-eTOKEN=two", "--token=a=b", "a=TOKEN=c"]},
+            {"one", "two", "a=b"},
+        ),
+        ({"args": ["--header=Authorization: Bearer abc", "--header=X-Any: b"]}, {"Bearer abc", "abc"}),
+        ({"args": ["--url=https://e.com/?token=t&q=cats", "--db=redis://:pw@h/0"]}, {"t", "pw"}),
         ({"args": ["--auth", "--db=redis://:pw@h/0", "https://e.com/?token=t&q=cats"]}, {"pw", "t"}),
         (
             {"url": "https://me:pw@e.com/x?api_key=a%2Fb&q=cats", "proxy": "http://p:q%20q@h:1"},

@@ -107,6 +107,10 @@ def _in_arguments(args: object) -> Iterator[SecretPlace]:
             name, sign, value = text.partition("=") if "=" in text else text.partition(":")
             # `KEY=secret` and `Header: Bearer secret`: the shortest is the secret itself.
             within = [secret for secret in secrets if text == secret or (sign and value.strip().endswith(secret))]
+            inner = re.match(r"(\w+)=(.+)", value, re.DOTALL)
+            if inner is not None and inner[2] in within:
+                # `--env=KEY=secret`
+                name = inner[1]
             if within:
                 yield SecretPlace(
                     ("args", at), _upper(name if sign and text not in within else before), min(within, key=len)

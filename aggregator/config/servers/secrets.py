@@ -89,7 +89,7 @@ def _in_login(encoded: str) -> Iterator[str]:
 def _in_arguments(args: Iterable[str]) -> Iterator[str]:
     flag = ""
     for arg in args:
-        assigned = _ASSIGNED.fullmatch(arg)
+        assigned = _assigned(arg)
         # A key may begin with a dash, as a flag does; a flag consists of words.
         if _TELLING.search(flag) and (not _FLAG.match(arg) or (is_opaque(arg) and not assigned)):
             yield arg
@@ -97,6 +97,15 @@ def _in_arguments(args: Iterable[str]) -> Iterator[str]:
             yield from _in_header(assigned[1], assigned[2])
         yield from secrets_in_address(assigned[2] if assigned is not None and "://" in assigned[2] else arg)
         flag = arg if _FLAG.fullmatch(arg) else ""
+
+
+def _assigned(arg: str) -> re.Match[str] | None:
+    """Return the name and the value of an argument that has both; of `--env=NAME=VALUE` those inside, if they tell."""
+    found = _ASSIGNED.fullmatch(arg)
+    if found is None or not arg.startswith("-") or _TELLING.search(found[1]):
+        return found
+    inside = _ASSIGNED.fullmatch(found[2])
+    return inside if inside is not None and _TELLING.search(inside[1]) else found
 
 
 def _pairs(value: object) -> Iterator[tuple[str, str]]:
