@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
-ProgramCauseKind = Literal["module", "node", "docker", "environment"]
+ProgramCauseKind = Literal["module", "node", "docker", "environment", "machine"]
 
 # Characters of a name or path that a program told.
 _SHOWN: Final = 160
@@ -17,7 +17,10 @@ _OLD_NODE: Final = 20
 
 
 class ProgramCause(NamedTuple):
-    """A cause in words: `sentence` goes on after the name of the server, `mend` is a sentence of its own."""
+    """A cause in words: `sentence` goes on after the name of the server, `mend` is a sentence of its own.
+
+    A cause of the kind `machine` is the same for every program and variable.
+    """
 
     kind: ProgramCauseKind
     sentence: str
@@ -93,7 +96,7 @@ _ROWS: Final = (
     ),
     _row(
         r"\bEMFILE\b|Too many open files",
-        "environment",
+        "machine",
         "too many files are open for one process",
         "Run `ulimit -n 4096` where the aggregator is started, or `LimitNOFILE=4096` in its service.",
     ),
@@ -129,7 +132,7 @@ _ROWS: Final = (
     ),
     _row(
         r"\bEADDRINUSE\b|[Aa]ddress already in use|Only one usage of each socket",
-        "environment",
+        "machine",
         "a port of its own is in use by another program",
         "End the other copy of it, or give it another port in `args` or `env`.",
     ),

@@ -35,6 +35,14 @@ def test_the_variable_that_the_last_words_are_about_comes_first(words: str, firs
     assert f"Its last words: {words}. {first}, " in found(lacking, [words]).message
 
 
+def test_a_fault_of_the_machine_is_not_laid_to_a_variable() -> None:
+    finding = found(["HTTPS_PROXY"], [], "'box' could not be started: [Errno 24] Too many open files")
+    assert finding.code == "server_environment"
+    assert "too many files are open" in finding.message
+    assert "ulimit -n" in str(finding.fix)
+    assert "HTTPS_PROXY" not in f"{finding.message} {finding.fix}"
+
+
 def test_the_path_is_named_if_nothing_else_differs_or_a_program_is_missing() -> None:
     assert "PATH is set" in found(["PATH"]).message
     assert "PATH" not in found(["PATH", "PIP_CERT"]).message

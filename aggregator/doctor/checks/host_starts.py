@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aggregator.doctor.finding import CheckFinding, brief, found
+from aggregator.domain.program_causes import program_cause
 from aggregator.upstream.process.environment import CERTIFICATES, NO_PROXIES, PROXIES, of_packages
 
 _NAMED: Final = 5
@@ -53,6 +54,11 @@ def of_host_start(
                 f"Nothing, if {title} offers {wanted}; if not, use the server with a host that does.",
                 server.place,
             )
+            continue
+        cause = program_cause((server.reason, *server.words))
+        if cause is not None and cause.kind == "machine":
+            said = f"{server.id} does not start where {title} starts the aggregator: {cause.sentence}."
+            yield found("server_environment", said, cause.mend, server.place)
             continue
         if _is_slow(server):
             yield found(

@@ -22,6 +22,7 @@ _ENDED: Final[Mapping[ProgramCauseKind, str]] = {
     "node": "server_node_version",
     "docker": "server_docker",
     "environment": "server_environment",
+    "machine": "server_environment",
 }
 # The codes of findings about connections, by the kind of cause.
 _CAUSES: Final[Mapping[CauseKind, str]] = {
