@@ -1,6 +1,6 @@
 """The names of members that a schema declares, at any depth, and other spellings of them: `dry_run` for `dryRun`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from aggregator.domain.names import loosened
@@ -39,28 +39,30 @@ class DeclaredNames:
         """Tell whether a name in the arguments, at any depth, is declared nowhere and may be another spelling of one
         that is.
 
-        True if there are too many undeclared names to compare; of very large arguments the first levels are read.
+        True if there are too many undeclared names to compare; of large arguments the first levels are read.
         """
         if not self._forms:
             return False
-        level: list[Any] = [given]
-        values = undeclared = 0
-        while level and values <= _VALUES:
+        level: Collection[Any] = (given,)
+        values = 0
+        found: set[str] = set()
+        while level:
             inside: list[Any] = []
             for value in level:
                 values += len(value)
-                if type(value) is not dict:
-                    parts = value
-                else:
-                    parts = value.values()
+                if values > _VALUES:
+                    inside = []
+                    break
+                if type(value) is dict:
                     if not self._names.issuperset(value):
-                        others = value.keys() - self._names
-                        undeclared += len(others)
-                        if undeclared > _UNDECLARED or any(map(self._is_spelt_otherwise, others)):
-                            return True
-                inside += [part for part in parts if type(part) in _HOLDERS]
+                        found.update(value)
+                    value = value.values()
+                inside += [part for part in value if type(part) in _HOLDERS]
             level = inside
-        return False
+        if not found:
+            return False
+        undeclared = found - self._names
+        return len(undeclared) > _UNDECLARED or any(map(self._is_spelt_otherwise, undeclared))
 
     def _is_spelt_otherwise(self, name: str) -> bool:
         return len(name) <= LONGEST and loosened(name.strip()) in self._forms

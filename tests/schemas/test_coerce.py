@@ -258,6 +258,16 @@ def test_a_lone_value_is_no_list_and_no_member_a_holder_where_no_model_calls(
     assert coerce(schema, value)[0] != value
 
 
+def test_names_of_large_arguments_are_looked_at_up_to_a_bound() -> None:
+    names = DeclaredNames(DRY)
+    assert names.has_other_spelling({"dry_run": True, "rows": list(range(5_000))})
+    assert not names.has_other_spelling({"rows": [*range(5_000), {"dry_run": True}]})
+    assert not names.has_other_spelling({f"a{number}": 1 for number in range(3_000)})
+    assert names.has_other_spelling({f"a{number}": 1 for number in range(1_000)}), "left to the correction"
+    assert not names.has_other_spelling({"a": [{"b": 1, "dryRun": True}], "x" * 1_000: 1})
+    assert not DeclaredNames({"type": "object"}).has_other_spelling({"dry_run": True})
+
+
 def test_a_very_large_value_is_left_alone() -> None:
     value = ["1"] * 100_000
     assert coerce(NUMBERS, value) == (value, [])
