@@ -1,5 +1,6 @@
 """Old rows go, in bounded steps, and what stays can still be proved."""
 
+import asyncio
 import sqlite3
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, closing
@@ -16,7 +17,7 @@ from aggregator.storage.errors import StorageError
 from aggregator.storage.opening import Database
 from aggregator.storage.retention import RetentionRules, prune, would_prune
 from tests.audit.logs import AT, NOTHING, all_written, make_call, numbers, rows, verdict_on
-from tests.polling import until
+from tests.polling import BOUND, until
 
 Running = Callable[..., AbstractAsyncContextManager[AuditLog]]
 
@@ -70,21 +71,24 @@ async def test_rows_of_a_clock_that_was_ahead_do_not_keep_all_behind_them(
 
 
 async def test_after_a_leap_of_the_clock_no_row_is_too_old_for_a_while(
-    logging_into: Running, path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    logging_into: Running, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A clock that is ten years ahead for a moment costs no row; if it stays so, they go."""
-    monkeypatch.setattr("aggregator.audit.writer.TRIM_EVERY", 0.02)
     times = [AT]
-    async with logging_into(keep_for=100.0, clock=lambda: times[0]) as log:
+    async with logging_into(keep_for=100.0, clock=lambda: times[0]) as log, asyncio.timeout(BOUND):
         for number in range(3):
             log.record(make_call(number))
         await all_written(log)
         times[0] = AT + 10 * 365 * 86400
         while "leapt ahead" not in caplog.text:
+            log._writer._trim_at = None
             log.record(make_call(3))
             await all_written(log)
         assert numbers(path)[:3] == [0, 1, 2]
+        # The time that it waits is over.
+        log._writer._ages_from = 0.0
         while 0 in numbers(path):
+            log._writer._trim_at = None
             log.record(make_call(4))
             await all_written(log)
     assert (await verdict_on(path)).faults == ()
