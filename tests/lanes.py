@@ -116,6 +116,7 @@ WINDOWS: Final = frozenset(
         "install/test_code_pages.py",
         "install/test_environment.py",
         "install/test_every_host.py",
+        "install/test_odd_files.py",
         "meta/",
         "results/",
         "storage/test_locate.py",
