@@ -3,7 +3,8 @@
 Sources: https://docs.boltai.com/docs/plugins/mcp-servers, the source of 5ire (src/main/mcp.ts) and of Witsy
 (src/main/mcp.ts, src/main/config.ts), https://manual.raycast.com/ai/model-context-protocol,
 https://help.openai.com/en/articles/12584461-developer-mode-and-mcp-apps-in-chatgpt-beta,
-https://github.com/gHashTag/trios/issues/332 (Perplexity), https://docs.cherry-ai.com/en-us/advanced-basic/mcp/auto-install,
+https://www.perplexity.ai/help-center/en/articles/11502712-local-and-remote-mcps-for-perplexity,
+https://docs.cherry-ai.com/en-us/advanced-basic/mcp/auto-install,
 https://lobehub.com/mcp, and https://github.com/apify/mcp-client-capabilities for names in `clientInfo`.
 """
 
@@ -139,7 +140,7 @@ CHATGPT: Final = _pasted(
 PERPLEXITY: Final = _pasted(
     "perplexity",
     "Perplexity",
-    "https://github.com/gHashTag/trios/issues/332",
+    "https://www.perplexity.ai/help-center/en/articles/11502712-local-and-remote-mcps-for-perplexity",
     "In Perplexity for macOS, open Settings, Connectors, install its helper (PerplexityXPC), press Add Connector, and "
     "paste this command into the tab Simple:",
     speaks=("stdio",),

@@ -4,7 +4,8 @@ Sources: https://codelabs.developers.google.com/google-workspace-mcp-antigravity
 https://github.com/ChromeDevTools/chrome-devtools-mcp (its README names the file of Antigravity),
 https://kiro.dev/docs/mcp/configuration, https://www.volcengine.com/docs/86677/2137601 (Trae),
 https://github.com/pathintegral-institute/mcpm.sh/issues/92 (the file of Trae for a user),
-https://docs.rs/lean-ctx (the file of Qoder).
+https://docs.qoder.com/user-guide/chat/model-context-protocol (Qoder) and https://docs.rs/lean-ctx (its file,
+which its own documentation does not name).
 """
 
 from typing import Any, Final
