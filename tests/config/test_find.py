@@ -26,7 +26,7 @@ def test_the_order_of_places(tmp_path: Path) -> None:
         find_config(None, working, environ)
     for place in (working / "aggregator.json", own / "aggregator.json"):
         assert str(place) in str(caught.value)
-    assert "mcpServers" in str(caught.value)
+    assert "`aggregator init`" in str(caught.value)
     (own / "aggregator.json").write_text("{}")
     assert find_config(None, working, environ) == ConfigLocation(own / "aggregator.json", "own")
     (working / "aggregator.json").write_text("{}")

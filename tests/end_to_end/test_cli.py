@@ -314,7 +314,7 @@ async def test_without_any_configuration(tmp_path: Path) -> None:
     ended = await run("check", cwd=tmp_path, HOME=str(tmp_path), XDG_CONFIG_HOME=folder, APPDATA=folder)
     assert ended.code == 2
     assert str(tmp_path / "config") in ended.err
-    assert "mcpServers" in ended.err
+    assert "`aggregator init`" in ended.err
 
 
 async def test_a_server_from_the_environment(tmp_path: Path) -> None:
