@@ -129,3 +129,15 @@ async def test_a_start_that_is_given_up_leaves_no_program(monkeypatch: pytest.Mo
     assert starting.cancelled()
     assert [is_alive(one) for one in pids] == [False]
     await reaper.close()
+
+
+async def test_a_reaper_that_cannot_be_started_costs_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A limit of processes, or our own Python that may not be run: no traceback, and no program without its end."""
+    monkeypatch.setattr("sys.executable", str(tmp_path / "none"))
+    reaper = Reaper()
+    with pytest.raises(UpstreamUnavailable, match="x: what ends 'python' with the aggregator could not be started"):
+        async with run_child("x", "python", (), {}, None, None, reaper):
+            raise AssertionError("nothing was started")
+    await reaper.close()

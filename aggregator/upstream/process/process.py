@@ -209,9 +209,13 @@ async def run_child(
         UpstreamRefused: the command is not there or may not be run.
         UpstreamUnavailable: the system could not start it now.
     """
-    mark = await reaper.mark()
-    env = environment() | as_named(env) | mark
-    container = await reaper.container(command, args, env, cwd)
+    try:
+        mark = await reaper.mark()
+        env = environment() | as_named(env) | mark
+        container = await reaper.container(command, args, env, cwd)
+    except OSError as error:
+        why = f"what ends {command!r} with the aggregator could not be started: {error_text(error)}"
+        raise UpstreamUnavailable(server, f"{server}: {why}.") from error
     args = container.args if container is not None else args
     try:
         if not await asyncio.to_thread(_may_exist, command, env["PATH"]):
