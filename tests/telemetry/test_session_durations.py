@@ -168,13 +168,14 @@ async def test_a_session_that_the_server_forgot() -> None:
         metrics = metered(harness.app)
         raw.sessions.clear()
         await harness.check_echo("web.echo")
-        assert errors(metrics) == ["session_expired"]
+        # That of the lists expires too, once they are read again.
+        assert set(errors(metrics)) == {"session_expired"}
         address = [sample.labels for sample in client_rows(metrics)]
         assert {(one["server_address"], one["server_port"]) for one in address} == {
             ("127.0.0.1", raw.url.rsplit(":", 1)[1].partition("/")[0])
         }
         harness.app.supervisor.reconfigure([], (), 5.0)
-        await until(lambda: len(errors(metrics)) > 1)
+        await until(lambda: "" in errors(metrics))
         assert set(errors(metrics)) == {"", "session_expired"}
 
 
