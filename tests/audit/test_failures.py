@@ -232,7 +232,7 @@ async def test_files_that_are_no_rows_are_set_aside(
         Path(f"{path}.unwritten-{name}.jsonl").write_bytes(text)
     async with running_log(database) as log:
         log.record(make_call(1))
-        await until(lambda: not waiting_beside(path))
+        await until(lambda: not waiting_beside(path) and caplog.text.count(".refused") >= len(bad))
     assert len(list(path.parent.glob("*.refused"))) == len(bad)
     assert not good.exists()
     assert (numbers(path), log.problem) == ([1], None)
