@@ -14,6 +14,7 @@ import pytest
 
 from aggregator.app.build import build_app
 from aggregator.app.catalog_sync import fingerprint
+from aggregator.cli.servers.adding.hints import hint
 from aggregator.config.load import load
 from aggregator.domain.principal import LOCAL
 from aggregator.domain.versions import LATEST_LEGACY
@@ -602,3 +603,10 @@ async def test_of_two_with_one_name_the_second_is_refused(config: Path) -> None:
     assert sorted(one.code for one in ended) == [0, 2], ended
     refused = next(one for one in ended if one.code == 2)
     assert "has a server 'a' already" in refused.err
+
+
+def test_a_server_may_have_the_name_of_a_program() -> None:
+    """A hint is for a program in place of the name alone: what follows there is no address and no program."""
+    assert hint(("docker", "https://a.example.com/mcp")) is None
+    assert hint(("docker", sys.executable, "run")) is None
+    assert hint(("docker", "run")) is not None
