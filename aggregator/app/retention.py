@@ -46,7 +46,7 @@ class Retention:
         None are removed if the clock has leapt ahead since the last time: it may be set right again.
         """
         if self._leaps.leapt():
-            log.warning("the clock has leapt ahead by more than a day: what is kept for no longer stays for now")
+            log.warning("the clock has leapt ahead by more than a day: expired rows are kept until the next look")
             return 0
         try:
             database = await self._database.open()

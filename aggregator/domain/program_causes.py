@@ -19,7 +19,7 @@ _OLD_NODE: Final = 20
 class ProgramCause(NamedTuple):
     """A cause in words: `sentence` goes on after the name of the server, `mend` is a sentence of its own.
 
-    A cause of the kind `machine` is the same for every program and variable.
+    The kind `machine` is for causes that no variable of an entry can change.
     """
 
     kind: ProgramCauseKind
@@ -115,7 +115,7 @@ _ROWS: Final = (
         "environment",
         "the registry that its package comes from does not answer",
         "Look at the network, a proxy (HTTPS_PROXY) and the address of the registry (NPM_CONFIG_REGISTRY, "
-        "UV_DEFAULT_INDEX); or install the package once, and start what was installed.",
+        "UV_DEFAULT_INDEX); or install the package, and name its program in `command`.",
     ),
     _row(
         r"\bEACCES\b|root-owned files|Permission denied \(os error 13\)|PermissionError: \[Errno 13\]",

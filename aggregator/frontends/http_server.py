@@ -79,7 +79,7 @@ class Listener(Server):
 
     @property
     def should_exit(self) -> bool:
-        """Whether the server is to end. Setting it ends the wait of `main_loop`."""
+        """True once the server has to end. Setting it wakes `main_loop`."""
         return self._end.is_set()
 
     @should_exit.setter

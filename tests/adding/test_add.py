@@ -209,7 +209,7 @@ async def test_an_existing_name(config: Path) -> None:
     ("args", "why"),
     [
         ((), "Write `aggregator add NAME"),
-        (("x",), "What starts x, or where it is, is missing. Write `aggregator add NAME"),
+        (("x",), "The command or the address of x is missing. Write `aggregator add NAME"),
         (("x", "https://a.example.com", "more"), "takes no arguments"),
         (
             ("https://mcp.acme.example/mcp?token=hidden",),
@@ -233,7 +233,7 @@ async def test_an_existing_name(config: Path) -> None:
         (("node", "tin/index.js"), "Write `aggregator add NAME -- node tin/index.js`"),
         (("uvx", "token=hidden"), "Write `aggregator add NAME -- uvx ...`"),
         (("tin", "uvx", "tin", "--deep"), "Options of a server's program stand after `--`"),
-        (("tin", "--deep", "--", "uvx", "tin"), "No such option: --deep"),
+        (("tin", "--deep", "--", "uvx", "tin"), "No such option: --deep (Possible options"),
         (("//x", "--", "y"), "cannot be a server's name: use letters, digits, `_` and `-`."),
         (("!?", "--", "y"), "'!?' cannot be a server's name: use letters, digits, `_` and `-`."),
         (("_box", "--", "y"), "'_box' cannot be a server's name: use letters, digits, `_` and `-`."),

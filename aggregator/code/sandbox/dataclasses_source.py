@@ -1,4 +1,4 @@
-"""`dataclasses` for programs (`module_sources`): the interpreter's own, with what it lacks."""
+"""The module `dataclasses` of programs: that of the interpreter, and the functions that it lacks."""
 
 from typing import Final
 

@@ -68,7 +68,7 @@ def find_config(explicit: Path | None, cwd: Path, environ: Mapping[str, str]) ->
 
 
 def _refuse_broken_link(path: Path) -> None:
-    """Raise ConfigError for a link whose file was moved: a new one beside it would hide what was meant."""
+    """Raise ConfigError for a link to a missing file: a new file in its place would hide the one that was moved."""
     if path.is_symlink() and not os.path.exists(path):
         try:
             target = os.readlink(path)

@@ -185,7 +185,7 @@ def _of_down(server: ServerFacts) -> CheckFinding:
     if "working folder" in reason:
         return says("server_folder_missing", "its working folder does not exist", "Create it, or correct `cwd`.")
     if "the interpreter" in reason:
-        mend = "Correct that line, or install anew what it belongs to: a virtual environment that was moved has it."
+        mend = "Correct that line, or reinstall the program: a virtual environment that was moved keeps the old path."
         return says("server_command_missing", _reason(server), mend)
     if "was not found" in reason:
         return says("server_command_missing", _reason(server), _install(server))

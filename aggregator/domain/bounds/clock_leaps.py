@@ -1,4 +1,4 @@
-"""Leaps of the wall clock: what is kept for a time is not removed the moment a clock says that the time is over."""
+"""Leaps of the wall clock. After one, expired data is kept for a while, since the clock may be wrong."""
 
 import time
 from collections.abc import Callable

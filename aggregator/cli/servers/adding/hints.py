@@ -1,8 +1,7 @@
 """Hints for words of `aggregator add` in another order, or of another kind: an address without a name, a program in
 place of the name, a package.
 
-Rule: what is shown of the words is a name of a program or package, and never an address or another argument, which may
-hold a secret.
+Rule: a hint repeats the name of a program or package only. An address or another argument may hold a secret.
 """
 
 import re

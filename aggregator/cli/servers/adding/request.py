@@ -67,7 +67,7 @@ def read_words(words: list[str], source: str | None) -> tuple[str | None, tuple[
     if source is not None:
         return name, rest, None
     if name is None or not rest:
-        raise OperatorError(_USAGE if name is None else f"What starts {name}, or where it is, is missing. {_USAGE}")
+        raise OperatorError(_USAGE if name is None else f"The command or the address of {name} is missing. {_USAGE}")
     _check_scheme(rest[0])
     if _ADDRESS.match(rest[0]):
         if len(rest) > 1:
