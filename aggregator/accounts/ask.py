@@ -140,7 +140,7 @@ class MissingAccounts:
         """Send the user to the page while the request waits; return True after the account is connected."""
         assert self._connecting is not None
         async with Tasks("an account that is being connected") as tasks:
-            # Before the question to the host: it may answer only after everything is done.
+            # Before the question to the host: it may answer only after the sign-in.
             waiting = tasks.start(self._connecting.wait(owner, server, PATIENCE + WAIT))
             try:
                 answer = await caller.ask_for_us(server.id, ELICIT, page)

@@ -1,4 +1,4 @@
-"""The construction of the program: every part is made once, from the parts that it uses.
+"""The construction of the program: it builds every part once, from the parts that it uses.
 
 Rule: parts get each other by constructor argument, so the order below is the order of dependencies: first the parts
 that upstreams change, then the supervisor, then the parts that wait for upstreams or call them.

@@ -117,7 +117,7 @@ class AuditLog:
         return not self._full and not (self._strict and self.problem is not None)
 
     async def wait_for_space(self, tool: str) -> None:
-        """Wait, for a bounded time, while the queue is full. Must be awaited before a call is made.
+        """Wait, for a bounded time, while the queue is full. Must be awaited before a call runs.
 
         Raises:
             NotRecorded: strict mode, and the call could not be recorded.
@@ -138,7 +138,7 @@ class AuditLog:
         """Wait, in strict mode, until the database has the begin event of `call`, which must not change meanwhile.
 
         Raises:
-            NotRecorded: it could not be written, and the call must not be made.
+            NotRecorded: it could not be written, and the call must not run.
         """
         self._called.set()
         try:

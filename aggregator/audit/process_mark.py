@@ -62,7 +62,7 @@ class ProcessMark:
         """Make the file, once, and keep it locked.
 
         Raises:
-            OSError: the file cannot be made or locked.
+            OSError: the file cannot be created or locked.
         """
         if self._descriptor is None:
             self._base.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -34,7 +34,7 @@ _COMMON: Final = 1024
 class RowMaker:
     """The maker of rows for the records of one process. `owner` returns the name of the calling process.
 
-    The columns that many calls share are made, checked and redacted once.
+    The columns that many calls share are built, checked and redacted once.
     """
 
     def __init__(self, capture: Capture, owner: Callable[[], str] = str) -> None:

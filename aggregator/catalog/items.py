@@ -38,7 +38,7 @@ def items(
 ) -> tuple[tuple[ItemRecord, ...], list[str]]:
     """Return the items of one kind in the server's order, and a warning for each item that was left out.
 
-    `ambiguous` and `name_limit` apply to the names of prompts, which are made like tool names.
+    `ambiguous` and `name_limit` apply to the names of prompts, which are built like tool names.
     """
     return at_once(item_steps(server, kind, definitions, ambiguous=ambiguous, name_limit=name_limit))
 

@@ -1,8 +1,8 @@
 """The types of the members of definitions (S/schema: Tool, Prompt, Resource, ResourceTemplate). This file decides.
 
 Hosts read a whole list by its schema, so that one member of another type would cost them every item of every server. An
-optional member is removed, a required one is made from the item's own name. Members that the schema does not know stay
-as they are. A definition without faults is the same object afterwards.
+optional member is removed, a required one is derived from the item's own name. Members that are not in the schema
+stay. A definition without faults is the same object afterwards.
 """
 
 from collections.abc import Callable, Mapping

@@ -41,7 +41,7 @@ _MEANT: Final[Mapping[str, str | None]] = {
     **dict.fromkeys(("none", "nil", "undefined"), "null"),
     **dict.fromkeys(("any", "mixed", "unknown", "*", ""), None),
 }
-# A type that nothing is known about.
+# An unknown type.
 _NOT_MEANT: Final = "?"
 _LONGEST_NUMBER: Final = 30
 

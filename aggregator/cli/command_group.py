@@ -39,7 +39,7 @@ _UPDATE: Final = (
 )
 _LOGIN: Final = "`aggregator connect` signs in to a server, and `aggregator console` to the console"
 _FAULTS: Final = "`aggregator doctor` finds problems, and says how to mend them"
-# By words that other programs use for commands: the commands that were meant.
+# By words that other programs use for commands: our commands.
 MEANT: Final = {
     **dict.fromkeys(("list", "ls", "ps", "servers", "server", "info", "show", "get"), _STATE),
     **dict.fromkeys(("start", "run", "up", "launch", "dev", "mcp", "proxy", "gateway", "http", "sse"), _SERVE),

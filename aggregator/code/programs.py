@@ -1,7 +1,7 @@
 """The programs of `run_code`: their calls take the same pipeline as a host's, and their questions reach the host.
 
 If a host of 2026-07-28 has to answer a question, its program is parked (`ask/parked_calls.py`), and continues at the
-same point: no call of it is made twice.
+same point: no call of it runs twice.
 """
 
 import asyncio
@@ -204,7 +204,7 @@ class RunPrograms:
         return {**result, "content": [{"type": "text", "text": text}]}
 
     async def _calls_made(self, running: "ProgramCalls") -> str:
-        """Return the calls of a program that failed, with a handle to their results, so that none is made twice."""
+        """Return the calls of a program that failed, with a handle to their results, so that none runs twice."""
         keeper = self._large_results.keeper
         document = await asyncio.to_thread(_document_of, running.calls)
         labels = self._hooks.labels_now(self._views.rulebook, running.host, running.trace)

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 Schemas = Literal["original", "portable", "anthropic", "openai", "openai-strict", "gemini"]
 
 _LONGEST: Final = 128
-# In the order in which they are looked for; docs/hosts-and-servers.md names the hosts. Compared in lower case.
+# In the order of the search; docs/hosts-and-servers.md names the hosts. Compared in lower case.
 _HOSTS: Final[tuple[tuple[re.Pattern[str], Schemas], ...]] = (
     (re.compile(r"^anthropic|claude[^a-z]*(ai|code|desktop|user)"), "anthropic"),
     (re.compile(r"openai[^a-z]*mcp|chatgpt|\bcodex\b"), "openai"),

@@ -54,7 +54,7 @@ def found(
     safe: bool = False,
     severity: Severity | None = None,
 ) -> CheckFinding:
-    """Return a finding with the severity of its code, unless another is given."""
+    """Return a finding with the severity of its code, unless `severity` has another."""
     place = str(where) if where is not None else None
     return CheckFinding(code, severity or CODES[code].severity, message, fix, place, safe)
 

@@ -1,6 +1,6 @@
 """Fixes that are safe without asking: too wide permissions, and a missing folder.
 
-Law: nothing is made more open, and no content is changed.
+Law: no file becomes more open, and no content changes.
 """
 
 import os

@@ -54,7 +54,7 @@ class LogContext:
     holding: "MemoryHold | None" = None
 
 
-# The call's data for log lines, if more is known than its trace.
+# The call's data for log lines, if there is more than its trace.
 current_call: ContextVar[LogContext | None] = ContextVar("current_call", default=None)
 
 

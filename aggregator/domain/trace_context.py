@@ -73,7 +73,7 @@ def begin(
 
 
 def below(above: TraceContext) -> TraceContext:
-    """Return the trace position of a call that is made for another one."""
+    """Return the trace position of a call within another one."""
     return TraceContext(above.trace_id, new_span_id(), above.span_id, above.sampled, above.tracestate)
 
 

@@ -30,7 +30,7 @@ class EditableDocument(Protocol):
         ...
 
     def put(self, path: Path, value: object) -> None:
-        """Set the value at a path; objects on the way that are missing are made. An index past the end appends."""
+        """Set the value at a path; missing objects on the way are created. An index past the end appends."""
         ...
 
     def remove(self, path: Path) -> None:

@@ -32,7 +32,7 @@ class EditedFile:
         return self.content != (self.was or b"")
 
     def write(self) -> Path | None:
-        """Write the file if anything has changed, and return its backup; None if none was made.
+        """Write the file if anything has changed, and return its backup; None if there is none.
 
         Raises:
             EditError: the file was changed meanwhile, or cannot be written.

@@ -112,7 +112,7 @@ def _make(target: Path, content: bytes, path: Path) -> None:
     temporary = _written(target, content, None)
     try:
         try:
-            os.link(temporary, target)  # unlike a rename, refuses if a file was made meanwhile
+            os.link(temporary, target)  # unlike a rename, refuses if there is a file meanwhile
         except FileExistsError:
             raise EditError(f"{path} was made in the meantime. Run the command again.") from None
         except OSError:  # a file system without hard links
@@ -207,7 +207,7 @@ def _handle(folder: Path) -> int | None:
 
 
 def _taken(handle: int) -> bool | None:
-    """Tell whether the lock is taken now; None if this file system has no locks."""
+    """Tell whether another process has the lock now; None if this file system has no locks."""
     try:
         if sys.platform == "win32":
             msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)

@@ -80,7 +80,7 @@ def _shadows(one: FlowRule, other: FlowRule) -> bool:
 
 
 def _labels_of_tools(rulebook: Rulebook, known: KnownNames) -> frozenset[str] | None:
-    """Return the labels of the existing tools; None if no tools are known."""
+    """Return the labels of the existing tools; None if there are no tools."""
     if not known.tools:
         return None
     found: set[str] = set()

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 _LEFT_FOR: Final = 0.002
 _NO_ROOM_FOR: Final = 1.0
 _HANDSHAKE: Final = 20.0
-# Connections that are taken in one turn of the loop.
+# Connections that one turn of the loop accepts.
 _IN_ONE_TURN: Final = 100
 _NO_ROOM: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -67,7 +67,7 @@ class Acceptor:
 
     @property
     def beginning(self) -> int:
-        """The number of connections that were taken and have not begun: their handshakes are under way."""
+        """The number of accepted connections that have not begun: their handshakes are under way."""
         return len(self._tasks)
 
     def start(
@@ -91,7 +91,7 @@ class Acceptor:
         self._bound.close()
 
     async def wait_begun(self) -> None:
-        """Wait until the connections that were taken are among those that `count` counts, or have failed."""
+        """Wait until the accepted connections are among those that `count` counts, or have failed."""
         await self._tasks.wait_ended()
 
     async def wait_closed(self) -> None:

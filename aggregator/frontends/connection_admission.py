@@ -129,6 +129,6 @@ def _limit() -> int:
 
 
 def _most() -> int:
-    """Return the number of open files from which on no connection is taken."""
+    """Return the number of open files from which on connections wait."""
     limit = _limit()
     return limit - min(_MOST_FREE, max(_LEAST_FREE, limit // _FREE_PART))

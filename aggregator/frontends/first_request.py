@@ -52,7 +52,7 @@ def answer_first_request(stdin: BinaryIO, stdout: BinaryIO, most: int, instructi
 
 
 def _read_present(stdin: BinaryIO) -> bytes:
-    """Return the bytes that can be read at once; none on Windows, where a pipe cannot be asked."""
+    """Return the bytes that can be read at once; none on Windows, where a pipe cannot be polled."""
     if sys.platform == "win32" or not select.select([stdin], [], [], 0)[0]:
         return b""
     return os.read(stdin.fileno(), _READ_SIZE)

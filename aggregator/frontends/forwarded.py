@@ -70,7 +70,7 @@ class ForwardedRequests:
             self._gateway.revocation.remove(going)
 
     async def _take_answer(self, hop: Hop, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        """Take a host's answer to a question that was asked here."""
+        """Take a host's answer to a question of this process."""
         principal, session_id = self._principal(hop.claims), hop.claims.get("session")
         session = self._sessions.get(session_id) if isinstance(session_id, str) else None
         if principal is None or session is None or not session.host.principal.is_same_caller(principal):

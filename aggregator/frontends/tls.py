@@ -20,7 +20,7 @@ from aggregator.domain.ordinary_files import read_ordinary
 
 log = logging.getLogger(__name__)
 
-# How often the files are looked at, in seconds.
+# Seconds between two looks at the files.
 EVERY: Final = 1.0
 # More bytes than any file of certificates has.
 _LARGEST: Final = 4 * 2**20
@@ -89,7 +89,7 @@ def _shown(client: ssl.SSLContext, server: ssl.SSLContext) -> dict[str, object]:
 
 
 def _stepped(side: ssl.SSLObject) -> bool:
-    """Take one side of the handshake as far as it goes; return whether it is done."""
+    """Take one side of the handshake as far as it goes; return whether it is complete."""
     try:
         side.do_handshake()
     except ssl.SSLWantReadError:
@@ -198,7 +198,7 @@ def client_context(certificate: Path) -> ssl.SSLContext:
 
 
 def lacks_certificate(transport: asyncio.Transport) -> bool:
-    """Return whether a host was asked for a certificate of its own and showed none."""
+    """Return whether a host had to show a certificate of its own and showed none."""
     tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
     return tls is not None and tls.context.verify_mode != ssl.CERT_NONE and tls.getpeercert(binary_form=True) is None
 

@@ -63,7 +63,7 @@ class Authentication:
 class Access:
     """The authentication of requests: it turns credentials into principals.
 
-    `locked` is a reason to refuse all requests without a key although no key is known: keys may have been lost.
+    `locked` is a reason to refuse all requests without a key although no keys exist: keys may have been lost.
     Requests from this machine get the reason and its remedy. `unread`: the keys of the database have not been read yet.
     """
 
@@ -171,7 +171,7 @@ class Access:
         return self._of_checked(checked, facts)
 
     def _found(self, facts: RequestFacts) -> Principal | Refused | SentToken:
-        """Return the result that is known at once; a token that needs its issuer is returned unverified."""
+        """Return the result without waiting; a token that needs its issuer is returned unverified."""
         # While keys are not read, a key may be valid and must not count as a guess.
         throttle, now = Throttle() if self.unread else self._throttle, time.time()
         mode: Mode = "open" if self.keyless else "keys"

@@ -52,7 +52,7 @@ _NO_META: Final[Mapping[str, Any]] = {}
 PLAIN_FRONTEND: Final = "v1"
 # A consumer of closed records: the audit log, the spans, the metrics. It returns at once.
 RecordSink = Callable[[CallRecord], None]
-# A wait until one more record can be accepted; `NotRecorded` if a call must not be made without one.
+# A wait until one more record can be accepted; `NotRecorded` if a call must not run without one.
 WaitForSpace = Callable[[str], Awaitable[None]]
 # A check whether one more record can be accepted now, so that `WaitForSpace` would not wait.
 HasSpace = Callable[[], bool]
@@ -266,7 +266,7 @@ class OpenRecord:
         """Wait while too many records wait to be written; to be called before any work for the request.
 
         Raises:
-            NotRecorded: the request must not be made without a record, and there can be none.
+            NotRecorded: the request must not run without a record, and there can be none.
             ShuttingDown: the grace period of running requests is over.
         """
         if self._call_log.drain.over:

@@ -15,7 +15,7 @@ _LONGEST: Final = 128
 
 
 def refuses_dots(client_info: Mapping[str, Any]) -> bool:
-    """Tell whether a host with this `clientInfo` is known to refuse names such as `server.tool`."""
+    """Tell whether a host with this `clientInfo` refuses names such as `server.tool`."""
     name = client_info.get("name")
     return isinstance(name, str) and _refuses(name[:_LONGEST])
 

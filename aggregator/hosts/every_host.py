@@ -1,4 +1,4 @@
-"""All hosts that are known here."""
+"""All known hosts."""
 
 from typing import Final
 

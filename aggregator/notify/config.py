@@ -1,4 +1,4 @@
-"""The receivers of notices: who is told what needs a person, and of what."""
+"""The receivers of notices: which addresses get which kinds of events that need a person."""
 
 import binascii
 import re

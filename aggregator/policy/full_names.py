@@ -40,7 +40,7 @@ def parse_full_name(text: str, servers: Mapping[str, str]) -> Target:
 
 
 def find_by_full_name(text: str, servers: Mapping[str, str], tools: Iterable[ToolRecord]) -> ToolRecord | Target:
-    """Return the tool of that full name if it is known, else a target made from the name.
+    """Return the tool of that full name, or else a target that is built from the name.
 
     Raises:
         OperatorError: it is no full name.

@@ -5,7 +5,7 @@ the event loop: worker processes (`workers/`) make the checks that may take long
 
 Terms:
   check: a compiled schema, with those that tighten it; see `check.py`
-  engine: `jsonschema-rs`, used if the bound on its work is known
+  engine: `jsonschema-rs`, used if its work has a known bound
   interpreter: our own, which counts its steps: for explanations, and if the engine could stall; see `interpreter.py`
   fault: one problem of a value: place, expected, got; see `fault.py`
   refusal: faults as the result of a call; see `refusal.py`

@@ -69,7 +69,7 @@ class DeferredText:
 
     @property
     def unknown(self) -> bool:
-        """True if part of the text is unknown until a connection is made."""
+        """True if part of the text is unknown until a connection opens."""
         return any(reference.kind != "file" for reference in self.references)
 
 

@@ -34,7 +34,7 @@ class ApiKeys:
         """Store a new key.
 
         Raises:
-            NoSuchRow: its id is taken.
+            NoSuchRow: another row has its id.
             StorageError: the database failed.
         """
         values = {name: getattr(record, name) for name in api_keys.c.keys()}  # noqa: SIM118 - not a dictionary

@@ -56,7 +56,7 @@ class Caller(Protocol):
         """Send a request of this server to the host, and return the result.
 
         Raises:
-            RpcError: the host cannot be asked, or answered with an error.
+            RpcError: the host cannot answer questions, or answered with an error.
         """
         ...
 
@@ -93,7 +93,7 @@ class RunningCall:
     request_count: the number of all such requests.
     latest: the time of the event loop beyond which progress does not extend the limit.
     extended: progress has started the limit anew.
-    answered: the server has answered after the call was given up, so it no longer works on the call.
+    answered: the server has answered after the call was abandoned, so it no longer works on the call.
     sent_as: the id of its request on the connection; None until that is sent.
     """
 
@@ -125,7 +125,7 @@ class RunningCall:
         return self._clock
 
     def answer(self) -> None:
-        """Record that the server answered after the call was given up."""
+        """Record that the server answered after the call was abandoned."""
         self.answered = True
 
     def extend(self, limit: float) -> None:

@@ -22,7 +22,7 @@ class Credentials(Protocol):
     def header(self) -> str | None: ...
 
     async def ready(self) -> None:
-        """Wait until `header` has a token that is not expired, or until it is known that none is needed yet.
+        """Wait until `header` has a token that is not expired, or until none is needed yet.
 
         Raises:
             LoginRequired: a user has to connect the account, or connect it again.

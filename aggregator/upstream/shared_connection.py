@@ -175,7 +175,7 @@ class SharedConnection:
     # -- one connection after the other
 
     async def run_once(self) -> Failure | None:
-        """Connect, wait for the end, and return why it ended or could not be made; None if the upstream was idle."""
+        """Connect, wait for the end, and return why it ended or failed; None if the upstream was idle."""
         try:
             async with AsyncExitStack() as stack:
                 try:

@@ -352,7 +352,7 @@ class Supervisor:
         await self.wait_until(lambda: self._upstreams.get(server, upstream).state != "starting", at_most)
 
     async def wait_until(self, holds: Callable[[], bool], at_most: float) -> None:
-        """Wait until a condition about upstreams holds, which is looked at when one of them changes."""
+        """Wait until a condition about upstreams holds; each change of an upstream checks it."""
         deadline = asyncio.get_running_loop().time() + at_most
         while not holds() and await self._wait_changed(deadline):
             pass

@@ -195,7 +195,7 @@ class Upstream:
 
     @property
     def away(self) -> bool:
-        """True if it cannot be reached now, or nothing is known of it."""
+        """True if it cannot be reached now, or its state is unknown."""
         return self.state == "unavailable" or not self.listed
 
     @property

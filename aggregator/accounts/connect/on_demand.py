@@ -1,4 +1,4 @@
-"""A listener on this machine for the pages, opened when the first link is made (RFC 8252, 7.3).
+"""A listener on this machine for the pages, opened with the first link (RFC 8252, 7.3).
 
 Rule: the web server is loaded only then, since hosts wait for the start of `aggregator stdio`.
 """
@@ -43,7 +43,7 @@ class PagesOnDemand:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Open the listener when the first link is made inside, and close it at the end."""
+        """Open the listener with the first link inside, and close it at the end."""
         self._open = asyncio.get_running_loop().create_future()
         async with Tasks("the pages for connecting") as tasks:
             tasks.start(self._run(self._open))

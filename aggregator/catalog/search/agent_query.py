@@ -1,4 +1,4 @@
-"""A query as it is asked of the tools that one agent sees: what ranking and judging both need is worked out once."""
+"""A query over the tools that one agent sees, with the values that both ranking and judging need."""
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -49,7 +49,7 @@ class AgentQuery:
 
 
 def asked(visible: VisibleTools, text: str) -> AgentQuery:
-    """Return a query as these tools are asked it; the last one of them is kept, since its answer is judged next."""
+    """Return a query over these tools; the last one is cached, since its answer is judged next."""
     known = visible.last_asked
     if not isinstance(known, AgentQuery) or known.text != text:
         known = visible.last_asked = AgentQuery(visible, text)

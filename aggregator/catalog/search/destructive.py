@@ -11,7 +11,7 @@ from aggregator.catalog.search.terms.words import split
 from aggregator.catalog.search.visible import VisibleTools
 from aggregator.domain.records import ToolRecord
 
-# So many of the tools found are looked at for one that is not destructive.
+# How many of the found tools are searched for one that is not destructive.
 LOOKED_AT: Final = 16
 _VERBS: Final = frozenset(
     (

@@ -145,7 +145,7 @@ def _words_by_term(text: str) -> dict[str, str]:
 
 
 class _FieldWords:
-    """The words of fields by their terms and meanings; a word is looked up once for all hits."""
+    """The words of fields by their terms and meanings; each word is computed once for all hits."""
 
     def __init__(self) -> None:
         self._says: dict[str, frozenset[str]] = {}

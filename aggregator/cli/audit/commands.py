@@ -46,7 +46,7 @@ def audit_show(
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print all that is known of a call, of all calls of a trace, or of an event."""
+    """Print all facts about a call, about all calls of a trace, or about an event."""
     from aggregator.cli.audit.show import show
 
     run(show, database_settings(config).url, row, as_json)

@@ -34,7 +34,7 @@ def suggest(path: Path | None, connect: bool = False) -> int:
     """Print labels for the tools of the servers, current or from the last connection; change nothing.
 
     Raises:
-        OperatorError: no tools are known.
+        OperatorError: there are no tools.
     """
     setup = setup_for(path)
     tools = _tools(setup, connect)

@@ -12,7 +12,7 @@ from aggregator.redaction.redactor import Redactor
 async def shown_starting(app: App, redact: Redactor, *, keep: bool = False) -> AsyncIterator[None]:
     """Show the servers of an app and their states inside; with `keep`, the last picture stays on the terminal.
 
-    The log continues above the table. If stderr is no terminal, nothing is done and nothing is loaded.
+    The log continues above the table. If stderr is no terminal, nothing happens and nothing is loaded.
     """
     if not sys.stderr.isatty():
         yield

@@ -32,7 +32,7 @@ async def note_pins(database: "Database", server: str, summary: str, details: Ma
 
 
 async def noted(database: "Database", kind: EventKind, summary: str, agent: str | None, **details: Any) -> None:
-    """Write one audit event. The change has been made, so that a failure to write it is only reported on stderr."""
+    """Write one audit event. The change has happened, so that a failure to write it is only reported on stderr."""
     known = {name: value for name, value in details.items() if value is not None}
     await _write(database, AuditEvent(kind, time.time(), summary, agent, details=known))
 

@@ -91,7 +91,7 @@ def find_running(folder: Path) -> list[RunningServe]:
 
 @contextmanager
 def announced(environ: Mapping[str, str], config: Path | None, address: str) -> Iterator[Callable[[], bool]]:
-    """Let `aggregator stop` find this process; yields the function that tells whether it was asked to end.
+    """Let `aggregator stop` find this process; yields the function that tells whether it must end.
 
     A process that cannot be announced serves all the same, and its log says so.
     """
@@ -112,7 +112,7 @@ def announced(environ: Mapping[str, str], config: Path | None, address: str) -> 
 
 
 async def wait_asked(asked: Callable[[], bool]) -> None:
-    """Return once the process is asked to end."""
+    """Return once a request to end has come."""
     import asyncio  # the supervisor of workers loads no event loop
 
     from aggregator.domain.bounds.ticks import until_next

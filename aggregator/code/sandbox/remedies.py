@@ -103,7 +103,7 @@ _REMEDIES: Final = tuple(
 
 
 def with_remedy(said: str) -> str:
-    """Return an error, which begins with its type, with a remedy if one is known."""
+    """Return an error, which begins with its type, with a remedy if there is one."""
     beginning = said[:1_000]
     remedy = next((remedy for pattern, remedy in _REMEDIES if pattern.search(beginning)), None)
     return said if remedy is None else f"{said.rstrip('.')}. {remedy}"

@@ -5,7 +5,7 @@ token or asks a server.
 
 Terms:
   issuer: an authorization server that vouches for people and programs (RFC 8414)
-  audience: whom a token is meant for: this aggregator, by a name that its issuer writes into tokens (RFC 8707)
+  audience: the recipient of a token: this aggregator, by a name that its issuer writes into tokens (RFC 8707)
   grant: the consent of a person or an operator that the aggregator uses their account at a server
 
 Entry points: `issuers.AuthConfig`, `server_auth.ServerAuthConfig`.

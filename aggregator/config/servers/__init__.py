@@ -1,6 +1,6 @@
 """One entry of `mcpServers`, from the object in the file to a `ServerConfig`.
 
-The keys of a dozen other hosts are translated, references are resolved, secrets are collected, names are given out.
+The keys of a dozen other hosts are translated, references are resolved, secrets are collected, names are assigned.
 
 Terms:
   foreign key: a key of another host for one of our fields, or one without a meaning here

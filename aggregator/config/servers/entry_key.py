@@ -20,7 +20,7 @@ _HALF: Final = 24
 
 
 def configuration_of(path: Path | None, storage: str | None, group: str) -> str:
-    """Return what a configuration is known by: its file, or the group whose replicas share it.
+    """Return the identity of a configuration: its file, or the group whose replicas share it.
 
     On a database server replicas have one configuration at several paths. The folder is resolved and the file is not:
     a mounted file is often a link that leads elsewhere with each change.

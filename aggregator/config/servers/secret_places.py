@@ -146,7 +146,7 @@ def _in_text(path: tuple[str | int, ...], name: str, text: object) -> Iterator[S
 
 
 def _is_key(text: str) -> bool:
-    """Return whether a text is, or holds, a key in a form that is known."""
+    """Return whether a text is, or holds, a key in a known form."""
     return is_opaque(text) and next(key_spans(text), None) is not None
 
 

@@ -43,7 +43,7 @@ _JSON_VALUE: Final = "A JSON value, written as text (a string in quotes)."
 
 
 class CannotMend(Exception):
-    """No form of a schema is taken by an API; the message says why, in words after the name of the tool."""
+    """An API accepts no form of a schema; the message says why, in words after the name of the tool."""
 
 
 class _Built(NamedTuple):

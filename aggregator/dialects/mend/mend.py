@@ -36,7 +36,7 @@ def mend(schema: Mapping[str, Any], api: ModelApi) -> Mended:
     """Return the schema for a model API; the same object if it breaks no rule.
 
     Raises:
-        CannotMend: no form of it is taken.
+        CannotMend: the API accepts no form of it.
     """
     if deeper_than(schema, 4 * SCHEMA_DEPTH):
         raise CannotMend("its schema is nested too deeply")

@@ -10,7 +10,7 @@ from aggregator.domain.program_causes import program_cause
 from aggregator.upstream.process.environment import CERTIFICATES, NO_PROXIES, PROXIES, of_packages
 
 _NAMED: Final = 5
-# In the reason of a server that was given up for its time alone (`aggregator.upstream.lifecycle.failures`).
+# In the reason of a server that took too long, and has no other fault (`aggregator.upstream.lifecycle.failures`).
 _TOO_LONG: Final = "did not answer within"
 _WORDS: Final = 3
 # What a server can want of a host, by the words that it uses for it; and the words around them.

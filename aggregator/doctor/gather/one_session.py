@@ -73,7 +73,7 @@ class ToldStates:
             told.state, told.reason = found[2], (found[3] or "")[:LINE_KEPT]
 
     def settled(self, servers: Collection[str]) -> bool:
-        """Return whether the state of each of these servers is known: it came up, or it failed to."""
+        """Return whether each of these servers has come up or failed."""
         return all(one in self._servers and self._servers[one].state in (_UP, *_DOWN) for one in servers)
 
     def _of(self, server: str) -> LoggedServer | None:

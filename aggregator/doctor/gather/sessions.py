@@ -63,7 +63,7 @@ class SessionPlan:
 
 
 async def host_sessions(starts: Iterable[HostStart], plan: SessionPlan) -> list[HostSession]:
-    """Return the result of each start; equal starts are made once."""
+    """Return the result of each start; equal starts run once."""
     every = list(starts)
     different = {start.same: start for start in reversed(every)}
     chosen = dict(list(different.items())[:_MOST])

@@ -92,7 +92,7 @@ async def try_servers(
         async with stored_accounts(loaded) as accounts, AsyncExitStack() as stack:
             app = build_app(config, live, redactor=loaded.redactor, accounts=accounts)
             await stack.enter_async_context(app.running())
-            # Each server is given up after `patience`; the rest is for reading their lists.
+            # Each server has until `patience`; the rest is for reading their lists.
             async with shown(app, loaded.redactor):
                 await app.supervisor.wait_all_tried(patience + 1.0)
             await keep_catalogs(loaded, app.supervisor)
@@ -256,7 +256,7 @@ def _policies(loaded: Loaded, live: LivePolicies, tools: tuple[Any, ...] | None)
 
 
 def _bounded(config: Config, patience: float) -> Config:
-    """Return the configuration with servers that are given up when the trial ends."""
+    """Return the configuration with servers that wait no longer than the trial."""
 
     def bounded(server: ServerConfig) -> ServerConfig:
         limits = server.limits
@@ -267,7 +267,7 @@ def _bounded(config: Config, patience: float) -> Config:
 
 
 def _searching(config: Config) -> Config:
-    """Return the configuration with short lists at every frontend, so that their cost is known."""
+    """Return the configuration with short lists at every frontend, to measure their cost."""
     parts = {name: getattr(config, name).model_copy(update={"expose": None}) for name in ("http", "sse", "stdio")}
     return config.model_copy(update={**parts, "expose": "search"})
 

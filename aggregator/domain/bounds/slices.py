@@ -30,7 +30,7 @@ class Slices:
         self._turn = asyncio.Lock()
 
     async def run(self, steps: Steps[T]) -> T:
-        """Return the result of the work; work that fits into one piece is done at once."""
+        """Return the result of the work; work that fits into one piece runs at once."""
         while True:
             async with self._turn:
                 until = perf_counter() + SLICE

@@ -1,4 +1,4 @@
-"""The bound below which work in proportion to a value is done at once."""
+"""The bound below which work in proportion to a value runs at once."""
 
 from typing import Any, Final
 

@@ -14,7 +14,7 @@ from aggregator.policy.index import RuleIndex
 from aggregator.policy.patterns import Target
 from aggregator.policy.rules import OUTWARD, UNTRUSTED, Documents, Rule
 
-# Seconds that a key is known to have read something, by default.
+# Seconds that the labels of a key last, by default.
 DECAY: Final = 1800.0
 
 _NONE: Final[frozenset[str]] = frozenset()

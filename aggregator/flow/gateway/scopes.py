@@ -253,7 +253,7 @@ class Scopes:
         return new
 
     def brings_nothing_new(self, key: ScopeKey, labels: Collection[str], source: LabelSource, decay: float) -> bool:
-        """Record labels that are known already and need no row; return False, without a change, if there is any
+        """Record labels that came before and need no row; return False, without a change, if there is any
         other.
         """
         now, found = source.at, []

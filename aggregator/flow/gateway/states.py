@@ -94,7 +94,7 @@ class FlowStates:
     # -- what a conversation has read
 
     def at_once(self, key: ScopeKey, *, decides: bool) -> FlowState | None:
-        """Return the labels of a scope that are known without the database; None if it has to be read.
+        """Return the labels of a scope that this process has in memory; None if the database must be read.
 
         `decides`: a flow rule applies to the call.
         """

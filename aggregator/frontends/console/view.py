@@ -140,4 +140,4 @@ class NotPossible(AggregatorError):
 
 
 class ChangedMeanwhile(AggregatorError):
-    """The target of the action has changed meanwhile; nothing was done."""
+    """The target of the action has changed meanwhile; the action did nothing."""

@@ -70,7 +70,7 @@ def _mended(tool: ToolRecord, api: ModelApi) -> dict[str, Any]:
     """Return the description and the schema of a tool in the dialect of a model API.
 
     Raises:
-        NotPortable: no form of it is taken.
+        NotPortable: the API accepts no form of it.
     """
     try:
         schema, rules, _, _ = mend(compact(tool.definition["inputSchema"], tool.own_name), api)

@@ -2,7 +2,7 @@
 
 
 class BadRequest(Exception):
-    """A malformed request, no part of which is done.
+    """A malformed request, no part of which ran.
 
     `field` is a path into the body (`tool_calls[2].id`), a parameter of the query, or empty for the whole request.
     """

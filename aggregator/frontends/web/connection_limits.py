@@ -54,7 +54,7 @@ class BoundedConnection(HttpToolsProtocol):
         super().__init__(*args, **options)
         self._posts = posts
         self._heads = CallHeads()
-        # All that the parser was given were whole messages.
+        # The parser got whole messages only.
         self._between = True
         # The bytes of a request that was begun without the server below, and the request, until it is answered.
         self._begun_bytes = b""

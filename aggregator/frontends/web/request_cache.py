@@ -77,7 +77,7 @@ class CachedRequest(Protocol):
 
 
 class AnsweredPost(NamedTuple):
-    """The whole answer to a call that was given at once."""
+    """The whole answer to a call that needed no wait."""
 
     status: int
     body: bytes
@@ -240,7 +240,7 @@ class CallHeads:
         return head if head and len(head) + body_size == self._read else None
 
     def remember(self, head: bytes | None, post: CachedRequest | None) -> None:
-        """Remember the head of a call, if both are known."""
+        """Remember the head of a call, if there is a head and a call."""
         known = KnownHead.of(head, post) if post is not None and head is not None else None
         if known is not None:
             self.known = [known, *(other for other in self.known if not other.is_same(known))][:HEADS_KEPT]

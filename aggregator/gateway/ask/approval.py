@@ -124,7 +124,7 @@ class ApprovalStep:
         The record gets the confirmer (`host:NAME`, or the approver in the queue), and the entry of the queue.
 
         Raises:
-            NotConfirmed: the user declined, or no user can be asked.
+            NotConfirmed: the user declined, or no user can answer.
             WaitsForApproval: the question is queued, and not answered yet.
         """
         host, agent = caller.host, call.principal.agent_id

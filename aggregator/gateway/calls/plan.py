@@ -46,7 +46,7 @@ class PreparedCall:
     called: the plan for the tool that the agent named, if this one stands in for it; else None.
     check: the part of the check that takes little time; None if a schema cannot be used.
     by_model: its calls come by a meta tool or over `/v1`, so that a model reads the results.
-    config: the configuration of the server that the check was made with.
+    config: the configuration of the server that the check belongs to.
     has_others: other tools may answer in its place.
     terms: stands for the snapshots that the plan depends on, so that an idle host keeps none of them alive.
     needs_task: why its calls need a task; None if they can do without.

@@ -78,12 +78,12 @@ class RateLimits:
     def charged(
         self, tool: str, limits: Limits, conversation: str | None, *, again: bool = False, looked: bool = False
     ) -> "Charge":
-        """Charge one call for as long as it runs: from now until the charge is given back.
+        """Charge one call for as long as it runs: from now until its release.
 
         `again`: it continues after a question, and counts already. `looked`: `look` has just found room for it.
 
         Raises:
-            NotKnownYet: the other replicas must be asked first; none is charged.
+            NotKnownYet: the other replicas must answer first; none is charged.
             OverLimit: one limit is reached; then none is charged.
         """
         if not limits.counted:
@@ -119,7 +119,7 @@ class RateLimits:
         """Check whether a call could be charged now; charge nothing.
 
         Raises:
-            NotKnownYet: the other replicas have to be asked first.
+            NotKnownYet: the other replicas must answer first.
             OverLimit: one limit is reached.
         """
         now, conversation = asyncio.get_running_loop().time(), _short(conversation)

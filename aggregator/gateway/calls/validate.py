@@ -131,7 +131,7 @@ class Checker:
 
         Raises:
             Unverifiable: the schema cannot be checked at all.
-            CheckCut: the check could not be made to its end.
+            CheckCut: the check did not run to its end.
         """
         schema = tool.definition["inputSchema"]
         corrections: Sequence[Correction] = ()
@@ -187,7 +187,7 @@ class Checker:
 
         Raises:
             UnusableSchema: a schema cannot be checked at all.
-            CheckInterrupted: the check could not be made to its end.
+            CheckInterrupted: the check did not run to its end.
         """
         schema = tool.definition["inputSchema"]
         own = await self._faults(self._checks.get(tool), given, tool, agent)

@@ -46,7 +46,7 @@ Explains = Callable[[View], bool]
 
 
 class _KeptList(NamedTuple):
-    """The list of an agent, with the tools it was made from."""
+    """The list of an agent, with its source tools."""
 
     agent: str
     whole: Listing

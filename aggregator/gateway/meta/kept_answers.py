@@ -1,4 +1,4 @@
-"""Answers of meta tools that are given again, without a task, while all that they were made of stays the same.
+"""Answers of meta tools that are reused, without a task, while all of their sources stay the same.
 
 Law: a kept answer is the one that a task would make now.
 """
@@ -33,7 +33,7 @@ class KeptAnswers:
         self._answers: LruCache[tuple[str, str, bytes], KeptAnswer] = LruCache(_MOST)
 
     def moment(self) -> object:
-        """Return an object that stands for all snapshots that answers are made of: a new one if any was replaced."""
+        """Return an object that stands for all source snapshots of answers: a new one if any was replaced."""
         views = self._views
         made_of = (self._supervisor.moment, views.rulebook, views.trusted, *self._finder.made_of)
         if len(made_of) != len(self._made_of) or not all(map(is_, made_of, self._made_of)):

@@ -171,7 +171,7 @@ class Resources:
 
 
 def _reads(upstream: Upstream) -> bool:
-    """Tell whether a server has resources, as far as is known."""
+    """Tell whether a server has resources, by its last list."""
     return upstream.negotiated is None or "resources" in upstream.negotiated.capabilities
 
 

@@ -208,7 +208,7 @@ class Subscriptions:
 
 
 def can_tell(upstream: Upstream) -> bool:
-    """Tell whether a server supports subscriptions to resources, as far as is known."""
+    """Tell whether a server supports subscriptions to resources, by its last answer."""
     if upstream.negotiated is None:
         return True
     offered = upstream.negotiated.capabilities.get("resources")

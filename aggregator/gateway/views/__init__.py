@@ -1,7 +1,7 @@
 """The views of agents: the catalog built from all upstreams, filtered by the rulebook in force.
 
 The builder turns the lists of upstreams into snapshots; a view selects the part for one agent; the finder searches in
-that part. Work that grows with the number of tools is done in slices, ahead of need, and cached.
+that part. Work that grows with the number of tools runs in slices, ahead of need, and is cached.
 
 Terms:
   snapshot: an immutable catalog of tools, or of resources, templates and prompts

@@ -1,4 +1,4 @@
-"""A bounded cache of values that are valid while the objects they were made of stay the same."""
+"""A bounded cache of values that are valid while their source objects stay the same."""
 
 from collections.abc import Callable, Hashable
 from operator import is_
@@ -19,7 +19,7 @@ class SnapshotCache(Generic[V]):
         return len(self._kept)
 
     def has(self, key: Hashable, made_of: tuple[object, ...]) -> bool:
-        """Tell whether the value of `key` is cached and was made of these very objects."""
+        """Tell whether the value of `key` is cached and has these very source objects."""
         known = self._kept.peek(key)
         return known is not None and _same(known[0], made_of)
 
@@ -32,7 +32,7 @@ class SnapshotCache(Generic[V]):
         return known[1]
 
     def put(self, key: Hashable, made_of: tuple[object, ...], value: V) -> None:
-        """Store a value that was made of these objects."""
+        """Store a value with its source objects."""
         self._kept.put(key, (made_of, value))
 
 

@@ -64,7 +64,7 @@ _PAUSE: Final = 50e-6
 
 @dataclass(slots=True)
 class _KeptAnswer:
-    """The answer to a query by keywords alone: the best `most` tools, and how well they fit, once that is known."""
+    """The answer to a query by keywords alone: the best `most` tools, and how well they fit, once computed."""
 
     most: int
     tools: list[ToolRecord]

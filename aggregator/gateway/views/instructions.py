@@ -77,7 +77,7 @@ class ServerView(Protocol):
 
 
 def instructions_at_start(config: Config, view: ServerView | None) -> str:
-    """Return the text for a host over stdio before the servers are known. Without policies, `view` is None."""
+    """Return the text for a host over stdio before the servers have answered. Without policies, `view` is None."""
     if not config.servers and not config.left_out:
         return first_steps(at_machine=True)
     servers = [server for server in config.servers if server.enabled and (view is None or view.might_use(server))]

@@ -20,7 +20,7 @@ from aggregator.identity.tokens.rejection import IssuerUnavailable
 
 log = logging.getLogger(__name__)
 
-# Seconds between two fetches for unknown keys, or after a failed fetch while no key is known.
+# Seconds between two fetches for unknown keys, or after a failed fetch without any key.
 ASK_EVERY: Final = 10.0
 RETRY_EVERY: Final = 3.0
 # Seconds after which keys in use are fetched anew, so that a withdrawn key ends, and for which they count at most while

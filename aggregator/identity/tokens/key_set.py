@@ -57,7 +57,7 @@ class KeySet:
         return tuple(key for key, _ in zip(fitting, range(_TRIED), strict=False))
 
     def has(self, kid: str | None) -> bool:
-        """Tell whether a key of that name is known, for this algorithm or another."""
+        """Tell whether there is a key of that name, for this algorithm or another."""
         return any(key.kid == kid for key in self.keys)
 
 

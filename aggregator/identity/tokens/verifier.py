@@ -1,4 +1,4 @@
-"""The verification of access tokens: at once if the issuer's keys are known, else after asking the issuer.
+"""The verification of access tokens: at once if the issuer's keys are cached, else after asking the issuer.
 
 Rule 1: a verified token is cached, and costs a look-up until it expires or its issuer's keys change. Rule 2: the cost
 that strangers can cause is bounded: one signature check each, and an occasional fetch of keys.
@@ -46,7 +46,7 @@ class VerifiedToken:
     """A verified token. until: seconds since 1970 after which it must be verified again; since: as long as the clock
     shows a time before it, it was set back, and the token must be verified again too.
 
-    principal: the principal made from it by `gateway/access.py`; valid with the `terms` that it was made under.
+    principal: its principal, built by `gateway/access.py`; valid under the `terms` of that moment.
     """
 
     __slots__ = ("facts", "principal", "since", "terms", "until")
@@ -157,7 +157,7 @@ class TokenVerifier:
         return facts.expires + issuer.config.leeway if issuer is not None else 0.0
 
     def check(self, text: str, now: float) -> VerifiedToken | Rejection | None:
-        """Return the verified token, or its rejection; None if its issuer has to be asked (`verify`)."""
+        """Return the verified token, or its rejection; None if its issuer must answer first (`verify`)."""
         try:
             if not is_jwt(text):
                 return self._check_opaque(text, now)

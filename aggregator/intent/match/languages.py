@@ -73,7 +73,7 @@ class LanguageRow:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """The single words by which the language is known."""
+        """The single words by which the language is recognised."""
         found = re.split(r"[ _'-]", " ".join((self.asks, self.orders, self.uses, self.joins, *self.no_orders)))
         return frozenset(word for word in found if len(word) > 1)
 

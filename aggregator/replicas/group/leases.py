@@ -52,7 +52,7 @@ class LeaseTable(Protocol):
 
 
 class HeldLease:
-    """A lease that this replica holds, or held. `lost` is done once the lease must not be used."""
+    """A lease that this replica holds, or held. `lost` completes once the lease must not be used."""
 
     def __init__(self, name: str, generation: int, time: OwnTime, clock: Monotonic) -> None:
         self.name = name
@@ -189,7 +189,7 @@ class Leases:
         self._table = table
 
     def look_now(self) -> None:
-        """Look at the table now: a lease was taken or released."""
+        """Look at the table now: a lease has a new holder or none."""
         self._wake.set()
 
     async def run(self, kept: KeptWork | None = None) -> None:

@@ -86,7 +86,7 @@ class Replication:
         return self._started and not self._ready and self.config.key is None
 
     async def entered(self, within: float) -> bool:
-        """Wait at most so many seconds for the key of the group; return True if it is known."""
+        """Wait at most so many seconds for the key of the group; return True if it has come."""
         try:
             async with asyncio.timeout(within):
                 await self._known.wait()

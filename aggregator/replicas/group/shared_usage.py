@@ -52,7 +52,7 @@ class UsageTable(Protocol):
 class SharedUsage:
     """The limits that the replicas keep together. `on`: this process is one of several; if not, this object is unused.
 
-    `away`: the database cannot be asked, so this replica uses its share of each limit only.
+    `away`: the database does not answer, so this replica uses its share of each limit only.
     """
 
     def __init__(self, group: str, membership: Membership, clock: GroupClock) -> None:

@@ -104,7 +104,7 @@ class UsageWindow(Usage):
         self._made = self._sent = self._known = 0
 
     def own(self, now: float) -> int:
-        """Return how many calls of this replica were made in the last minute."""
+        """Return the number of this replica's calls in the last minute."""
         times = self._times
         while times and times[0] <= now - MINUTE:
             times.popleft()
@@ -126,7 +126,7 @@ class UsageWindow(Usage):
                 spans.popleft()
 
     def unknown(self, now: float) -> int:
-        """Return how many calls were made since the last report that the database surely has."""
+        """Return the number of calls since the last report that the database surely has."""
         return self._made - self._known
 
     def send(self, now: float) -> tuple[int, tuple[CountedCalls, ...]]:

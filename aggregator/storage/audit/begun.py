@@ -1,4 +1,4 @@
-"""Calls in flight: recorded before they are made, and closed by another process if their own was killed."""
+"""Calls in flight: recorded before they run, and closed by another process if their own was killed."""
 
 import json
 import logging

@@ -4,7 +4,7 @@ from aggregator.domain.errors import OperatorError
 
 
 class BackupError(OperatorError):
-    """A backup cannot be made or restored."""
+    """A backup cannot be written or restored."""
 
 
 class ArchiveBroken(BackupError):

@@ -1,4 +1,4 @@
-"""The snapshot that a backup is made from: the state of every table at one moment, while processes write on."""
+"""The snapshot behind a backup: the state of every table at one moment, while processes write on."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager

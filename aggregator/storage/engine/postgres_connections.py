@@ -1,6 +1,6 @@
 """Connections to PostgreSQL through its driver: opened, checked before use, and closed in bounded time.
 
-Rule: the driver is an extra, which is loaded when the first connection is made.
+Rule: the driver is an extra, which the first connection loads.
 """
 
 import asyncio

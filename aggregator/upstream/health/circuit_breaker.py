@@ -85,7 +85,7 @@ class CircuitBreaker:
                 self.trials += 1
             self._pause(now, chance)
             return False
-        # A request sent before the last failure was known adds nothing to that one.
+        # A request that was sent before the last failure came adds nothing to that one.
         if self.position != "closed" or self.last_message > began or began < self.unsteady:
             return False
         self.failures += 1

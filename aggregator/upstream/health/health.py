@@ -2,7 +2,7 @@
 
 Law 1: a busy server is not a dead one. It is pinged only when it was silent for long, and no request counts as
 unanswered while other messages come (`circuit_breaker`). Law 2: the latency of calls is bounded in memory and costs one
-append for each; the counting is done when the figures are read.
+append for each; the figures are computed on reading.
 """
 
 import asyncio

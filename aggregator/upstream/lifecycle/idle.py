@@ -130,7 +130,7 @@ class IdleStop:
     # -- at the start of the aggregator
 
     def restored(self) -> None:
-        """Take note that the stored tools are known, or that none are."""
+        """Take note that the stored tools have been read, or that there are none."""
         self._restored.set()
 
     async def wait_restored(self, at_most: float = RESTORE_WAIT) -> None:

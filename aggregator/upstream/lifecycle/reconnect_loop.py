@@ -23,7 +23,7 @@ class Connections(Protocol):
     """The connections of one upstream, as the loop runs them."""
 
     async def run_once(self) -> Failure | None:
-        """Connect, wait for the end of the connection, and return why it ended, or why none could be made.
+        """Connect, wait for the end of the connection, and return why it ended, or why it failed.
 
         Reports `connected`, and as soon as the end shows `lost` or `idle`. Returns None after `idle`.
         """

@@ -53,7 +53,7 @@ EVENT_MEANING: Final[dict[Event, str]] = {
 
 # In these states the tools of an upstream are listed.
 LISTED: Final[frozenset[State]] = frozenset({"ready", "reconnecting"})
-# In these states they are listed as far as they are known from an earlier connection.
+# In these states the lists of an earlier connection count.
 LISTED_IF_KNOWN: Final[frozenset[State]] = frozenset({"starting", "stopped", "unavailable"})
 
 

@@ -8,5 +8,5 @@ Terms:
 
 Entry point: `lists.UpstreamLists` and `subscriptions.UpstreamSubscriptions`.
 
-Must not import: health, the upstream itself, or the catalog that is made of the lists; tests/test_layers.py holds that.
+Must not import: health, the upstream itself, or the catalog, which reads the lists; tests/test_layers.py holds that.
 """

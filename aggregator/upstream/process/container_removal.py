@@ -20,7 +20,7 @@ _NULL = subprocess.DEVNULL
 
 
 def remove_containers(folder: str) -> None:
-    """Remove every container that is noted in a folder, all at once, and the folder once that is done."""
+    """Remove every container that is noted in a folder, all at once, and then the folder."""
     running = []
     try:
         records = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(RECORD)]

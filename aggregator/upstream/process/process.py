@@ -308,7 +308,7 @@ async def _finish(
 
 
 def _may_exist(command: str, path: str) -> bool:
-    """Return False if a command that is searched in `path` is not there; other commands are known by trying."""
+    """Return False if a command that is searched in `path` is not there; for other commands only a start can tell."""
     looked_up = not os.path.dirname(command) and "\0" not in command
     return not looked_up or shutil.which(command, path=path or os.defpath) is not None
 

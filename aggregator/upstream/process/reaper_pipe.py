@@ -35,7 +35,7 @@ _ROUNDS: Final = 3
 
 
 class Orphans:
-    """The processes with a mark of ours. Once `hurry` is set, none is given time to end by itself."""
+    """The processes with a mark of ours. Once `hurry` is set, none gets time to end by itself."""
 
     def __init__(self, hurry: asyncio.Event) -> None:
         self._hurry = hurry

@@ -56,7 +56,7 @@ def tree_of(transport: asyncio.SubprocessTransport) -> ProcessTree:
 
 
 class _Transport(BaseSubprocessTransport):
-    """A transport of a child on any event loop, made of that of asyncio. `ended` is done when the child has exited."""
+    """A transport of a child on any event loop, on that of asyncio. `ended` completes when the child has exited."""
 
     def _start(self, args: Any, shell: bool, *pipes: Any, **options: Any) -> None:
         self.ended: asyncio.Future[None] = self._loop.create_future()

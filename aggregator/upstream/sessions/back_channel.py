@@ -27,7 +27,7 @@ ASKED_AT_MOST: Final = 32
 OPEN_AT_MOST: Final = 8
 # Pages that a person was sent to (elicitation by URL) that are remembered.
 _PAGES: Final = 1_000
-# Calls that were given up that are remembered with their hosts; beyond that, a request may belong to any host.
+# Abandoned calls that are remembered with their hosts; beyond that, a request may belong to any host.
 _ABANDONED: Final = 1_000
 
 # Log messages that belong to no call are logged here; those beyond this rate are dropped.
@@ -111,7 +111,7 @@ class BackChannel:
 
     @property
     def unsettled(self) -> bool:
-        """True if the server may still work on a call that was given up."""
+        """True if the server may still work on an abandoned call."""
         return bool(self._given_up())
 
     def ambiguous(self, caller: Caller) -> bool:
@@ -148,7 +148,7 @@ class BackChannel:
     async def leave(self, running: RunningCall) -> None:
         """Remove a call that has ended, and cancel the requests to the host that were for it alone.
 
-        The host has been told when this returns. May be called again after a cancellation.
+        The host has got the message when this returns. May be called again after a cancellation.
         """
         self._running.pop(running, None)
         over = []
@@ -315,7 +315,7 @@ class BackChannel:
         return next(reversed(calls.values())), set(calls)
 
     def _given_up(self) -> set[Hashable]:
-        """Return the hosts of the calls that were given up and may still be worked on; None stands for any host."""
+        """Return the hosts of the abandoned calls that the server may still work on; None stands for any host."""
         if not self._abandoned and not self._any_host_until:
             return set()
         now = asyncio.get_running_loop().time()

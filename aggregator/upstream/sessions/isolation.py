@@ -161,7 +161,7 @@ class IsolatedSessions:
             side = self._side(caller, base, own, together=together)
             return await side.wait_open(self._config.value.id, limit, caller.identity)
         except UpstreamError as error:
-            # The server may allow one session only: then none of its hosts can be asked.
+            # The server may allow one session only: then none of its hosts gets questions.
             log.info(
                 "%s gives hosts that can be asked something no session of their own: %s", self._config.value.id, error
             )
@@ -169,10 +169,10 @@ class IsolatedSessions:
             return base
 
     async def _separated(self, caller: Caller, base: UpstreamSession, limit: float) -> UpstreamSession:
-        """Return another connection for a host, its own if it can be asked; the shared one while there can be none."""
+        """Return another connection for a host, its own if it answers questions; the shared one if there is none."""
         server, side = self._config.value.id, None
         try:
-            # Those that cannot be asked share one.
+            # Those that answer no questions share one.
             side = self._side(caller, base, base.negotiated.era, together=caller.abilities == NOTHING)
             return await side.wait_open(server, limit, caller.identity)
         except UpstreamError as error:

@@ -3,7 +3,7 @@
 import time
 from typing import Literal, Protocol
 
-# The connection or its program ended by itself; it was given up since it did not work; the server forgot the session.
+# The connection or its program ended by itself; we abandoned it since it did not work; the server forgot the session.
 EndFailure = Literal["connection_lost", "given_up", "session_expired"]
 
 

@@ -44,7 +44,7 @@ class UpstreamSession:
         return TRANSPORTS[self.transport].cheap
 
     def fits(self, caller: Caller, *, shared: bool = True) -> bool:
-        """Return True if the caller can be asked in its era, and the declared abilities are its own, or have to do.
+        """Return True if the caller answers questions in its era, and the declared abilities are its own or suffice.
 
         shared: all hosts share the sessions of the server.
         """
@@ -76,7 +76,7 @@ class UpstreamSession:
         return declared(self.declared, alone=self.back_channel.owner is not None)
 
     def lost(self) -> None:
-        """Report that the session ended by an error: its connection ended, or it is given up."""
+        """Report that the session ended by an error: its connection ended, or was abandoned."""
         self.lifetime.over("connection_lost" if self.over else "given_up")
 
     def closed(self) -> None:

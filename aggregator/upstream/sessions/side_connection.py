@@ -80,7 +80,7 @@ class SideConnection:
 
     @property
     def free(self) -> bool:
-        """True if it is idle, and no call that was given up may still be worked on."""
+        """True if it is idle, and the server works on no abandoned call."""
         return self.idle and self.session is not None and not self.session.back_channel.unsettled
 
     def ambiguous(self, caller: Caller) -> bool:

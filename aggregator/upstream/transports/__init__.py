@@ -23,7 +23,7 @@ class Transport:
     """The facts of a transport.
 
     `opener` names its `open_*` function: the libraries of a transport are loaded when the first server needs them.
-    `cheap`: one more connection takes no process, so a host of a handshake era that can be asked gets one of its own;
+    `cheap`: one more connection takes no process, so a host of a handshake era that answers questions gets its own;
     otherwise hosts share a connection, which declares the abilities of all.
     """
 

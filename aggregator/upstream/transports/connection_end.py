@@ -1,4 +1,4 @@
-"""The end of a connection: of its stream, of the program that serves it, or because it was given up."""
+"""The end of a connection: of its stream, of the program that serves it, or because we abandoned it."""
 
 import asyncio
 from typing import Any

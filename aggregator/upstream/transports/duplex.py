@@ -78,7 +78,7 @@ class DuplexConnection(Connection):
         return sent
 
     async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """See `Connection`. A list is asked for a second time after an `UnclearAnswer`."""
+        """See `Connection`. The request for a list is repeated after an `UnclearAnswer`."""
         try:
             return await super().request(method, params)
         except UnclearAnswer:
@@ -94,7 +94,7 @@ class DuplexConnection(Connection):
         return is_bare_answer(message) and self.peer.waits_for(message.get("id"))
 
     def fail_odd(self, server: str, head: bytes, tail: bytes, error: Exception) -> None:
-        """Fail the request that a message answers which could not be taken, by an error of ours."""
+        """Fail the request of an answer that an error of ours kept from it."""
         log.error("%s: a message of it could not be taken", server, exc_info=error)
         request_id = answered_by(head, tail)
         if request_id is not None:

@@ -12,7 +12,7 @@ from aggregator.wire.message import code_of
 
 # With 400, which may mean anything, some servers name the session id, or say that they are not initialized.
 _NO_SESSION: Final = re.compile(rb"(?i)session[ _-]?id|not initialized")
-# An error with one of these codes is about the request, so that the session was known.
+# An error with one of these codes is about the request, so the server knew the session.
 _OF_THE_REQUEST: Final = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR})
 # The words of an error by which a server says, with any code and status, that it does not know the session: without
 # the id of the session that was meant. What may follow is what a client is to do about it.
@@ -28,7 +28,7 @@ _SAYS_UNKNOWN: Final = re.compile(
     r")(?: .*(?:initiali[sz]|reconnect|provided|header|mcp).*)?"
 )
 _NO_WORD: Final = re.compile(r"[^a-z0-9]+")
-# Characters of a text that is looked through.
+# Characters of a text that is searched.
 _LONGEST: Final = 500
 # Statuses by which a server has nothing, or nothing any more, at an address: to a session of ours, that session.
 _NOTHING_THERE: Final = frozenset({404, 410})

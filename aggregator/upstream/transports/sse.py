@@ -47,7 +47,7 @@ from aggregator.wire.values import TooManyValues
 
 log = logging.getLogger(__name__)
 
-# A stream that is silent for so many seconds is asked with a ping, which may take as long.
+# After so many silent seconds a stream gets a ping, which may take as long.
 HEARTBEAT: Final = 60.0
 
 

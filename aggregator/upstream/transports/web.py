@@ -232,7 +232,7 @@ async def read_slices(response: HttpResponse) -> AsyncIterator[bytes]:
 
 
 def refusal(server: ServerConfig, response: HttpResponse, events: bool = False) -> UpstreamError:
-    """Return the error for a status other than 200, for the operator; `events`: an event stream was asked for."""
+    """Return the error for a status other than 200, for the operator; `events`: the request was for an event stream."""
     status = response.status
     if status in (401, 403):
         return UpstreamRefused(server.id, _refused_credentials(server, response), status=status)

@@ -34,7 +34,7 @@ class MeaningIndex:
     def __init__(self, tools: Iterable[ToolRecord], *, latin: bool = True, usual: Any | None = None) -> None:
         """Index tools for a model. `latin`: it reads Latin letters only. `usual`: what texts have in common.
 
-        With `usual`, what the tools have in common is taken from their vectors.
+        With `usual`, the common part of the tools is subtracted from their vectors.
         """
         self._usual = usual
         self._digests: dict[str, str] = {}

@@ -39,7 +39,7 @@ class ServerMove:
 class InstallPlan:
     """The host's file and our configuration with their edits; `config` is None if nothing is moved into it.
 
-    `found` are the entries that the host's file had when the plan was made.
+    `found` are the entries that the host's file had at the time of the plan.
     """
 
     host: HostProgram

@@ -104,7 +104,7 @@ def _output(row: Mapping[str, Any], one: TimedStep) -> str:
 
 
 def _drawn_from_sums(row: Mapping[str, Any], known: CallContext) -> Iterator[dict[str, Any]]:
-    """Yield the steps of a plain call: the passed steps are known, and the server's time."""
+    """Yield the steps of a plain call: the passed steps, and the server's time."""
     yield _step("Name", "ours", None, _name(row))
     if row.get("tool_name") is not None:
         yield _step("Policy", "ours", None, _policy(row, known), icon="denied" if row["status"] == "denied" else "step")

@@ -86,7 +86,7 @@ class AiohttpRequests(HttpRequests):
         except aiohttp.ClientError as error:
             raise _failure(error) from error
         except UnicodeError as error:
-            # The name of the host cannot be looked up; aiohttp has no error of its own for it.
+            # The name of the host does not resolve; aiohttp has no error of its own for it.
             raise Unreachable(reason_of(error)) from error
 
 

@@ -23,7 +23,7 @@ HEAD_LIMIT: Final = 64 * 1024
 FIELDS_AT_MOST: Final = 256
 # Request bodies up to this size are copied behind their head, so that they leave in one piece.
 _COPIED: Final = 64 * 1024
-# Bytes of an answer that cannot be read which are looked at for its cause.
+# Bytes of an unreadable answer that are searched for the cause.
 _TELLING: Final = 200
 _TOO_LARGE: Final = "the head of the answer is too large"
 _END_OF_HEAD: Final = b"\r\n\r\n"
@@ -122,7 +122,7 @@ class PlainConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         response = self._response
         if response is None:
-            # Nothing was asked: it could be taken for the response to the next request.
+            # No request is open: it could pass for the response to the next one.
             self.abort()
             return
         if not response.began:

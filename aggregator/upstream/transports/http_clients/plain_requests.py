@@ -127,7 +127,7 @@ class PlainRequests(HttpRequests):
             kept = connection is not None
             connection = connection or await self._connect()
             if not connection.usable:
-                # It spoke before it was asked, or ended at once.
+                # It spoke before any request, or ended at once.
                 connection.abort()
                 raise HttpFailure("the connection ended before the request")
             response = connection.send(head, body)

@@ -26,7 +26,7 @@ class HttpFailure(OSError):
 
 
 class Unreachable(HttpFailure):
-    """A request for which no connection could be made; nothing was sent."""
+    """A request without a connection, since connecting failed; nothing was sent."""
 
 
 class BadAddress(HttpFailure):
@@ -42,7 +42,7 @@ def reason_of(error: BaseException) -> str:
 
 
 class HttpResponse(Protocol):
-    """A response whose head has come. The names of headers are looked up in lower case."""
+    """A response whose head has come. Lookups of headers use lower-case names."""
 
     @property
     def status(self) -> int: ...
