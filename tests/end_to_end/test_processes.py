@@ -74,14 +74,26 @@ async def test_what_runs_when_stdin_ends_is_still_answered(tmp_path: Path) -> No
     assert ended.code == 0
 
 
-@pytest.mark.parametrize("names", ["canonical", "compatible"])
-async def test_names_on_the_command_line(tmp_path: Path, names: str) -> None:
-    """F2: `--names` says how the stdio frontend lists."""
-    config = write_config(tmp_path, {"here": raw_stdio_entry()})
+@pytest.mark.parametrize(
+    ("options", "configured", "first"),
+    [
+        (("--names", "canonical"), {}, "here.echo"),
+        (("--names", "compatible"), {"names": "canonical"}, "here__echo"),
+        # What no option names stays as it is configured.
+        ((), {"names": "canonical"}, "here.echo"),
+        (("--expose", "all"), {"names": "canonical", "expose": "search"}, "here.echo"),
+        (("--names", "canonical"), {"expose": "search"}, "search_tools"),
+    ],
+)
+async def test_names_and_exposure_on_the_command_line(
+    tmp_path: Path, options: tuple[str, ...], configured: Json, first: str
+) -> None:
+    """F2: `--names` and `--expose` say how the stdio frontend lists, each before its own setting."""
+    config = write_config(tmp_path, {"here": raw_stdio_entry()}, stdio=configured)
     asked = [*opening(MODERN), {"id": "list", "method": "tools/list", "params": {"_meta": ENVELOPE}}]
-    ended = await converse("stdio", "--config", str(config), "--names", names, stdin=lines(*asked), until={"list"})
+    ended = await converse("stdio", "--config", str(config), *options, stdin=lines(*asked), until={"list"})
     listed = {m["id"]: m for m in map(json.loads, ended.out.splitlines()) if "id" in m}["list"]["result"]["tools"]
-    assert listed[0]["name"] == ("here.echo" if names == "canonical" else "here__echo")
+    assert listed[0]["name"] == first
 
 
 async def test_names_of_the_web_frontends_on_the_command_line(tmp_path: Path) -> None:

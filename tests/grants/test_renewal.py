@@ -9,6 +9,7 @@ from aggregator.domain.errors import UpstreamUnavailable
 from aggregator.domain.missing import LoginRequired
 from tests.authorization.authorization_server import answer_with
 from tests.authorization.issued import Refused
+from tests.authorization.token_endpoint import used
 from tests.grants.harness import Accounts, Events, owner, process
 from tests.polling import until
 
@@ -122,6 +123,24 @@ async def test_a_grant_that_its_issuer_ended_has_to_be_connected_again(
     assert [one.state for one in await here.grants.list()] == ["broken", "connected"]
     assert (await here.connect("alice")).connected
     assert await here.header("alice") is not None
+
+
+@pytest.mark.parametrize("sends_again", [True, False])
+async def test_a_grant_is_renewed_again_and_again(here: Accounts, sends_again: bool) -> None:
+    """A new refresh token counts from its answer on; an answer without one leaves the one before."""
+    assert (await here.connect("alice")).connected
+    here.idp.gives_refresh = sends_again
+    seen = {await here.header("alice")}
+    for _ in range(3):
+        await here.age("alice", 3600)
+        credentials = here.credentials("alice")
+        credentials.changed()
+        await credentials.ready()
+        assert credentials.header is not None
+        seen.add(credentials.header)
+        # With its use, the refresh tokens from before it are dead.
+        used(here.idp, credentials.header.removeprefix("Bearer "))
+    assert len(seen) == 4
 
 
 @pytest.mark.parametrize("status", [500, 503, 429, 404])
