@@ -107,6 +107,26 @@ def test_a_value_is_put(format: Format, data: st.DataObject, seed: int) -> None:
         assert comments(document.text) == comments(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "unit", "dash"),
+    [
+        ("a: 1\n", "  ", "  "),
+        # Values in one line have no spacing that counts.
+        ("a: {b: 1}\nc: [1]\n", "  ", "  "),
+        ("a:\n    b: 1\n", "    ", "  "),
+        ("a:\n    - 1\n", "  ", "    "),
+        ("a:\n- 1\n", "  ", ""),
+        ("a:\n    b: 1\nc:\n- 1\n", "    ", ""),
+        ("a:\n- 1\nc:\n   b: 1\n", "   ", ""),
+        ("a:\n - 1\nb:\n- 1\n", "  ", " "),
+    ],
+)
+def test_a_value_that_is_put_has_the_spacing_of_the_document(text: str, unit: str, dash: str) -> None:
+    document = open_document(text, "yaml", "x")
+    document.put(("new",), {"env": {"A": "b"}, "args": ["-y"]})
+    assert document.text == f'{text}new:\n{unit}env:\n{unit * 2}A: b\n{unit}args:\n{unit}{dash}- "-y"\n'
+
+
 @pytest.mark.parametrize("format", FORMATS)
 @EXAMPLES
 @given(data=st.data(), seed=SEEDS)

@@ -159,6 +159,31 @@ def test_places_of_concurrent_calls_are_used_everywhere_and_come_back(count: int
     simulated(work())
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_places_that_calls_leave_are_free_elsewhere_at_once(count: int) -> None:
+    """B6: long before the lease of who had them is over, also if their replica makes no further call."""
+    chance = random.Random(count)  # noqa: S311 - one seed, so that it can be run again
+
+    async def work() -> None:
+        table = SimulatedTable(chance)
+        wanted = limit("concurrent", 4)
+        async with AsyncExitStack() as stack:
+            replicas = [await stack.enter_async_context(SimulatedReplica(table, count)) for _ in range(count)]
+            for one, other in zip(replicas, [*replicas[1:], replicas[0]], strict=True):
+                calls = [asyncio.ensure_future(one.call(wanted, lasts=LEASE / 2)) for _ in range(4)]
+                await asyncio.sleep(1.0)
+                # One more than there are places, if it does not know of the others' yet.
+                await other.call(wanted)
+                await asyncio.sleep(1.0)
+                assert not await other.call(wanted)
+                assert await asyncio.gather(*calls) == [True] * 4
+                # By then the replica has told the others.
+                await asyncio.sleep(1.0)
+                assert await asyncio.gather(*(other.call(wanted, lasts=0.001) for _ in range(4))) == [True] * 4
+
+    simulated(work())
+
+
 def test_each_replica_keeps_to_its_share_while_the_database_is_away_and_no_call_waits() -> None:
     """B6: 30 a minute are ten for each of three; afterwards the others are told of them."""
     chance = random.Random(0)  # noqa: S311 - one seed, so that it can be run again
