@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import pytest
 
+from aggregator.gateway.ask.next_round import AT_ONCE
 from tests.end_to_end.scripted_host import BOUND, LEGACY, MODERN
 from tests.end_to_end.server_harness import FRONTENDS, ServerHarness
 from tests.peers.serving import BackgroundLoop, serving
@@ -96,6 +97,22 @@ async def test_questions_with_what_nobody_sees(harness: ServerHarness, version: 
     assert question["params"]["message"] == f"[{upstream}] abc"
     assert question["params"]["x"] == [""]
     assert text_as_json(done)["answers"] == [[answer]]
+
+
+@every_era
+@pytest.mark.parametrize("upstream", ["stdio_modern", "http_modern"])
+async def test_a_round_of_too_many_questions(harness: ServerHarness, version: str, upstream: str, key: str) -> None:
+    """As many as a round may have are asked; with one more the call fails, and the host is asked none."""
+    params: Json = {"name": f"{upstream}.ask", "arguments": {"key": key, "rounds": [[FORM] * AT_ONCE]}}
+    async with harness.host("http", version, capabilities=ABLE) as host:
+        done, questions = await ask_and_answer(host, "tools/call", params, [[YES] * AT_ONCE])
+        assert len(questions) == AT_ONCE
+        assert text_as_json(done)["answers"] == [[YES] * AT_ONCE]
+        params["arguments"] = {"key": f"{key} more", "rounds": [[FORM] * (AT_ONCE + 1)]}
+        result = await host.ask("tools/call", params).result()
+        # Handshake hosts have seen the first round as requests; hosts of 2026-07-28 see none.
+        assert len([one for one in host.inbox.messages if is_question(one)]) == (0 if host.modern else AT_ONCE)
+    assert result["_meta"]["aggregator/error"]["code"] == "upstream_bad_answer"
 
 
 @pytest.mark.parametrize("upstream", ["stdio_modern", "http_modern"])
