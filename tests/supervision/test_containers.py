@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -210,6 +211,27 @@ async def test_the_next_start_removes_what_was_left_with_the_reaper_killed_too(d
         other.kill()
         await other.wait()
         await until(lambda: not daemon.containers)
+
+
+def test_what_takes_too_long_to_remove_stays_noted(tmp_path: Path) -> None:
+    """C5: the next start removes it; the notes of containers that are gone go."""
+    folder, gate, gone = tmp_path / "notes", tmp_path / "gate", tmp_path / "gone"
+    folder.mkdir()
+    os.mkfifo(gate)
+    for name, program in (("a", f'echo "$0" >> {gone}'), ("b", f'read go < {gate}; echo "$0" >> {gone}')):
+        note = {"name": name, "command": ["sh", "-c", program], "env": {"PATH": os.environ["PATH"]}}
+        (folder / f"{name}.json").write_text(json.dumps(note))
+    within = "import sys; from aggregator.upstream.process import container_removal as removal; "
+    within += "removal.REMOVED_WITHIN = float(sys.argv[2]); removal.remove_containers(sys.argv[1])"
+    # The daemon does not answer: nothing waits for it longer than it may.
+    subprocess.run([sys.executable, "-c", within, str(folder), "0"], check=True, timeout=30)
+    assert sorted(os.listdir(folder)) == ["a.json", "b.json"]
+    gate.write_text("\n")
+    removing = subprocess.Popen([sys.executable, "-c", within, str(folder), "30"])
+    gate.write_text("\n")
+    assert removing.wait(30) == 0
+    assert not folder.exists()
+    assert {*gone.read_text().split()} == {"a", "b"}
 
 
 async def _remove(containers: Containers, run: ContainerRun, id: str) -> None:

@@ -41,8 +41,13 @@ async def test_proxies_come_without_their_login(monkeypatch: pytest.MonkeyPatch)
 
 PASSED_ON = {
     "SSL_CERT_FILE": "/ca.pem",
+    "SSL_CERT_DIR": "/certs",
+    "REQUESTS_CA_BUNDLE": "/ca.pem",
     "CURL_CA_BUNDLE": "/ca.pem",
     "NODE_EXTRA_CA_CERTS": "/ca.pem",
+    **dict.fromkeys(PROXIES, "http://proxy.example:3128"),
+    "NO_PROXY": "localhost",
+    "no_proxy": "localhost",
     "UV_DEFAULT_INDEX": "https://mirror.example/simple",
     "UV_SYSTEM_CERTS": "1",
     "PIP_INDEX_URL": "https://mirror.example/simple",
@@ -68,7 +73,7 @@ HELD_BACK = (
 )
 
 
-def test_settings_of_certificates_and_registries_are_passed_on_and_their_secrets_are_not() -> None:
+def test_settings_of_certificates_proxies_and_registries_are_passed_on_and_their_secrets_are_not() -> None:
     """D1: what a package manager needs to find its registry, and no password."""
     assert passed_on(PASSED_ON | dict.fromkeys(HELD_BACK, "canary")) == PASSED_ON
     several = passed_on({"UV_INDEX": "corp=https://me:canary@a.example/x https://me:canary@b.example/y"})
