@@ -106,6 +106,15 @@ async def test_names_of_the_web_frontends_on_the_command_line(tmp_path: Path) ->
             assert (await host.call("here.echo").result())["content"]
 
 
+async def test_the_log_names_the_configuration_at_any_level(tmp_path: Path) -> None:
+    """F1: an operator sees which file counts, and why."""
+    config = write_config(tmp_path, {"here": raw_stdio_entry()})
+    ended = await converse(
+        "stdio", "--config", str(config), "--log-level", "error", stdin=lines(*opening(MODERN)), until={"hello"}
+    )
+    assert f"configuration: {config} (named with --config)" in ended.err
+
+
 def children(path: Path) -> list[int]:
     """The process ids a peer wrote down before it served."""
     return [int(pid) for pid in path.read_text().split()]

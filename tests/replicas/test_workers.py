@@ -81,6 +81,7 @@ async def test_a_worker_that_is_killed_takes_no_connection_and_no_count_with_it(
         await running.has_counted(16)
         assert running.pids()[1] != running.begun()[0][1]
         assert "worker 1 ended with signal SIGKILL" in running.log
+        assert running.log.count("configuration: ") == 1
 
 
 async def test_workers_are_replaced_one_by_one_and_no_call_fails(tmp_path: Path) -> None:
