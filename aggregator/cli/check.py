@@ -11,6 +11,7 @@ from aggregator.accounts.app.stored import stored_accounts
 from aggregator.app.app import App
 from aggregator.app.build import build_app
 from aggregator.app.keep_catalogs import keep_catalogs
+from aggregator.cli.runtime.ended import ended_cause
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.progress import shown_starting
 from aggregator.cli.runtime.screen import Screen, plain
@@ -18,7 +19,6 @@ from aggregator.cli.runtime.setup import load_config, storage_url
 from aggregator.cli.runtime.writer import say
 from aggregator.config.load import Loaded
 from aggregator.doctor.gather.storage import storage_fault
-from aggregator.domain.program_causes import program_cause
 from aggregator.upstream.upstream import Upstream
 
 
@@ -60,15 +60,6 @@ def _rows(loaded: Loaded, app: App) -> tuple[list[dict[str, Any]], list[str]]:
     return [_row(upstream, app, loaded) for upstream in app.upstreams.values()], warnings
 
 
-def _mend(upstream: Upstream, loaded: Loaded) -> str | None:
-    """Return the cause for which the program of a server ended, with its mend; None if its words tell none."""
-    if upstream.state in ("ready", "disabled"):
-        return None
-    words = [line.text for line in upstream.stderr_tail.lines(loaded.redactor) if line.kind == "stderr"]
-    cause = program_cause((upstream.lifecycle.current.reason, *words))
-    return f"{cause.sentence}. {cause.mend}" if cause is not None else None
-
-
 def _row(upstream: Upstream, app: App, loaded: Loaded) -> dict[str, Any]:
     negotiated = upstream.negotiated if upstream.state == "ready" else None
     shown = [tool for tool in app.gateway.catalog.tools if tool.server == upstream.config.id]
@@ -85,7 +76,7 @@ def _row(upstream: Upstream, app: App, loaded: Loaded) -> dict[str, Any]:
         "left_out": left_out if negotiated else None,
         "warnings": upstream.faults.for_operators() if negotiated else [],
         "seconds": round(upstream.connect_seconds, 2) if negotiated and upstream.connect_seconds is not None else None,
-        "mend": _mend(upstream, loaded),
+        "mend": None if upstream.state in ("ready", "disabled") else ended_cause(upstream, loaded.redactor),
         "problem": upstream.lifecycle.current.operator_text or None,
     }
 

@@ -74,6 +74,22 @@ _ROWS: Final = (
         "Take PYTHONHOME out of `env` of its entry; if it is not there, install that Python anew.",
     ),
     _row(
+        # The names of version 1 that version 2 has no more: its methods of `Server` were decorators.
+        r"No module named 'mcp\.server\.fastmcp|cannot import name '(?:FastMCP|McpError)' from 'mcp\b"
+        r"|'Server' object has no attribute '(?:list|call|get|read|subscribe|unsubscribe|set|completion|progress)\w*'",
+        "machine",
+        "it was written for version 1 of the Python library `mcp`, and gets version 2",
+        "Give it the older one: put `--with` and `mcp<2` first in the `args` of `uvx`, or run `pip install 'mcp<2'` "
+        "where it is installed; or use a newer release of it.",
+    ),
+    _row(
+        r"No module named 'mcp\.server\.mcpserver|cannot import name '(?:MCPServer|MCPError)' from 'mcp\b",
+        "machine",
+        "it was written for version 2 of the Python library `mcp`, and gets version 1",
+        "Give it the newer one: put `--with` and `mcp>=2` first in the `args` of `uvx`, or run `pip install 'mcp>=2'` "
+        "where it is installed.",
+    ),
+    _row(
         r"AttributeError: (?:partially initialized )?module '([\w.]+)' has no attribute"
         r"|ImportError: cannot import name '\w+' from (?:partially initialized module )?'([\w.]+)'",
         "environment",

@@ -10,9 +10,12 @@ log = logging.getLogger(__name__)
 _MOST: Final = 20
 # The words with which a warning about one item states its outcome.
 LEFT_OUT: Final = "is left out"
+MENDED: Final = "was mended"
 # The whole of a warning, behind the name of the server, about a configuration that takes none of a server's tools.
 NONE_TAKEN: Final = "`tools.include` and `tools.exclude` in its config take none of its tools"
-_OUTCOMES: Final = (("left out", LEFT_OUT), ("mended", "was mended"))
+# The same for several items.
+_MANY: Final = " more were mended: "
+_OUTCOMES: Final = (("left out", LEFT_OUT), ("mended", MENDED))
 
 
 class ServerFaults:
@@ -33,7 +36,7 @@ class ServerFaults:
     def for_operators(self) -> list[str]:
         """Return a sentence for each fault, with the names of the items that were left out or repaired."""
         own = [f"{self._server} {said}" for said in (*self._lists.values(), *self._messages)]
-        return [*(warning for warnings in self._items.values() for warning in warnings), *own]
+        return [*(warning for warnings in self._items.values() for warning in _joined(warnings)), *own]
 
     def for_agents(self) -> tuple[str, ...]:
         """Return a few words for each fault, without the subject and without text of the server."""
@@ -58,9 +61,8 @@ class ServerFaults:
     def note_items(self, kind: str, warnings: Iterable[str]) -> None:
         """Replace the warnings about the items of a list."""
         known, self._items[kind] = self._items.get(kind, ()), tuple(warnings)
-        for warning in self._items[kind]:
-            if warning not in known:
-                log.warning("%s", warning)
+        for warning in _joined(one for one in self._items[kind] if one not in known):
+            log.warning("%s", warning)
 
     def note_message(self, fault: str) -> None:
         """Record the fault of a message, in words that follow "sends"."""
@@ -72,3 +74,26 @@ class ServerFaults:
     def forget_messages(self) -> None:
         """Forget the faults of messages, for a new connection."""
         self._messages.clear()
+
+
+def is_mend(warning: str) -> bool:
+    """Return whether a warning says only that items were mended, so that all of them can be used."""
+    return (f" {MENDED}: " in warning or _MANY in warning) and f" {LEFT_OUT}" not in warning
+
+
+def _joined(warnings: Iterable[str]) -> list[str]:
+    """Return the warnings, with one for all items of a list that were mended in the same way."""
+    ways: dict[str, list[str]] = {}
+    joined: list[str] = []
+    for warning in warnings:
+        item, mended, way = warning.partition(f" {MENDED}: ")
+        if not mended:
+            joined.append(warning)
+        elif way in ways:
+            ways[way].append(item)
+        else:
+            ways[way] = [item]
+    for way, items in ways.items():
+        mended = f" and {len(items) - 1}{_MANY}" if len(items) > 1 else f" {MENDED}: "
+        joined.append(f"{items[0]}{mended}{way}")
+    return joined

@@ -168,6 +168,17 @@ async def test_what_does_not_connect_is_not_written(config: Path) -> None:
     assert "bad" in entries(config)
 
 
+async def test_a_known_cause_is_told_with_its_mend(config: Path) -> None:
+    """7 of issue 32: a server of version 1 of the Python SDK, which a new environment gives version 2."""
+    words = "AttributeError: 'Server' object has no attribute 'list_tools'"
+    old = ("--", sys.executable, "-c", f"import sys; sys.exit({words!r})")
+    ended = await add(config, "old", *old)
+    assert "old: it was written for version 1 of the Python library `mcp`, and gets version 2. " in ended.out
+    shown = json.loads((await add(config, "old", "--json", *old)).out)
+    assert "`--with` and `mcp<2`" in shown["trial"]["mend"]
+    assert json.loads((await add(config, "bad", "--json", *DYING)).out)["trial"]["mend"] is None
+
+
 async def test_a_program_that_says_nothing_has_a_time_limit(config: Path) -> None:
     silent = ("--", sys.executable, "-c", "import sys; print('booting', file=sys.stderr, flush=True); sys.stdin.read()")
     ended = await add(config, "slow", "--timeout", "1s", *silent)

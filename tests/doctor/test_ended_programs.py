@@ -67,6 +67,38 @@ ENDED: Final = (
         "PYTHONHOME",
     ),
     EndedProgram(
+        "of-mcp-1",
+        "Traceback (most recent call last):\n    from mcp.shared.exceptions import McpError\n"
+        "ImportError: cannot import name 'McpError' from 'mcp.shared.exceptions' "
+        "(/x/lib/python3.11/site-packages/mcp/shared/exceptions.py)",
+        "server_environment",
+        "written for version 1 of the Python library `mcp`",
+        "`--with` and `mcp<2`",
+    ),
+    EndedProgram(
+        "of-mcp-1-decorators",
+        "Traceback (most recent call last):\n    @server.list_tools()\n     ^^^^^^^^^^^^^^^^^\n"
+        "AttributeError: 'Server' object has no attribute 'list_tools'",
+        "server_environment",
+        "written for version 1 of the Python library `mcp`",
+        "`--with` and `mcp<2`",
+    ),
+    EndedProgram(
+        "of-mcp-1-fastmcp",
+        "ModuleNotFoundError: No module named 'mcp.server.fastmcp'. This is mcp 2.x, where FastMCP was renamed to "
+        "MCPServer (from mcp.server.mcpserver import MCPServer) and other APIs changed",
+        "server_environment",
+        "written for version 1 of the Python library `mcp`",
+        "`--with` and `mcp<2`",
+    ),
+    EndedProgram(
+        "of-mcp-2",
+        "ModuleNotFoundError: No module named 'mcp.server.mcpserver'",
+        "server_environment",
+        "written for version 2 of the Python library `mcp`",
+        "`--with` and `mcp>=2`",
+    ),
+    EndedProgram(
         "python-path",
         "Traceback (most recent call last):\nAttributeError: module 'json' has no attribute 'loads'",
         "server_environment",

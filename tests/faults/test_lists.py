@@ -154,6 +154,21 @@ async def test_a_tool_that_can_be_mended_is(fault: str, tmp_path: Path, caplog: 
     assert any("was mended" in record.getMessage() for record in caplog.records)
 
 
+async def test_tools_that_are_mended_in_one_way_are_one_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """7 of issue 32: a server whose library leaves the type out has one line, not one for each tool."""
+    several = [tool(f"t{number}", inputSchema={"properties": {}}) for number in range(3)]
+    path = listed(tmp_path, tool("echo"), *several, tool("odd", inputSchema=None))
+    with caplog.at_level(logging.WARNING):
+        async with running_app(raw_stdio("s", listing=path)) as harness:
+            faults = harness.upstream("s").faults
+            said = "s: tool 't0' and 2 more were mended: its inputSchema has no type; \"object\" was added"
+            assert said in faults.for_operators()
+            assert "4 tools mended: faulty as listed" in faults.for_agents()
+            assert [record.getMessage() for record in caplog.records if "has no type" in record.getMessage()] == [said]
+
+
 @pytest.mark.parametrize("case", KEPT)
 async def test_a_tool_that_is_only_strange_is_kept(case: str, tmp_path: Path) -> None:
     """C6, B5: under one name that hosts can live with."""

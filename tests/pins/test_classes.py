@@ -172,6 +172,14 @@ def test_other_values_in_place_of_some_are_told_as_less_and_more(before: Any, af
     assert waits(found, frozenset({"wider"}))
 
 
+def test_a_change_of_all_arguments_has_no_name_of_one() -> None:
+    """7 of issue 32: "`input`" stood for the whole schema, which has no argument of that name."""
+    before = {**object_of(a={"type": "string"}), "maxProperties": 3}
+    found = change(schema_tool(before), schema_tool({**object_of(a={}), "maxProperties": 4}))
+    assert found is not None
+    assert found.sentence == "its arguments as a whole, `a` may be more than before"
+
+
 @given(roots().flatmap(lambda root: st.tuples(st.just(root), edited(root))))
 def test_narrower_alone_takes_nothing_that_was_refused(schemas: tuple[Any, Any]) -> None:
     before, after = schemas

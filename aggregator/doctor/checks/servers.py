@@ -13,6 +13,7 @@ from aggregator.domain.program_causes import ProgramCauseKind, program_cause
 from aggregator.domain.reasons import LAST_WORDS
 from aggregator.gateway.views.server_seen import ASKS_IN_CALLS
 from aggregator.pins.decide.upgrade import ADDS_TOOLS, SHOW_NEW
+from aggregator.upstream.faults import is_mend
 
 # Seconds to start, above which a host may not have the tools in its first list.
 _SLOW: Final = 8.0
@@ -148,6 +149,7 @@ def _of_ready(server: ServerFacts) -> Iterator[CheckFinding]:
             f"{brief(said, 600)}{more}.",
             f"Tell the author of {server.id}; what could be used is used.",
             server.place,
+            severity="note" if all(map(is_mend, server.faults)) else None,
         )
     if not server.tools and not server.left_out:
         yield found(

@@ -96,7 +96,8 @@ class PinNews:
             what = "renamed" if one.renamed_from is not None else ("new" if change.before is None else "changed")
             served = SERVED in one.classes
             state = ("changed and waits" if served else "is held") if one.held else "changed"
-            said = f"{server}: {kind} {one.name!r:.80} {state}: {change.sentence}"
+            item = f"{kind} {one.name!r:.80}" if one.name else f"text of {kind}"
+            said = f"{server}: {item} {state}: {change.sentence}"
             said += "; what was approved is served" if served else ""
             said += ", and calls that the server no longer takes are refused" if TAKES_LESS in one.classes else ""
             log.log(logging.WARNING if one.held or one.flags else logging.INFO, "%s", said)

@@ -108,7 +108,7 @@ def sentence_about(findings: Findings, flags: Iterable[Flag], first: str = "") -
     ):
         told = list(dict.fromkeys(names))
         if told:
-            parts.append(f"{shown(told)} {singular if len(told) == 1 else plural}")
+            parts.append(f"{_places(told)} {singular if len(told) == 1 and told[0] else plural}")
     parts += (_FLAGGED[flag] for flag in _FLAGGED if flag in set(flags))
     return ", and ".join((", ".join(parts[:-1]), parts[-1])) if len(parts) > 1 else "".join(parts)
 
@@ -118,6 +118,13 @@ def _arguments(one: str, several: str, names: Sequence[str]) -> list[str]:
     if not told:
         return []
     return [f"it takes {one if len(told) == 1 else f'{len(told)} {several}'}: {shown(told)}"]
+
+
+def _places(paths: Sequence[str]) -> str:
+    """Return the arguments at these paths; the empty path stands for all arguments together."""
+    whole = ["its arguments as a whole"] if "" in paths else []
+    named = [path for path in paths if path]
+    return ", ".join([*whole, *([shown(named)] if named else [])])
 
 
 def shown(names: Sequence[str]) -> str:

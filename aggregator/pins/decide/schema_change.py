@@ -224,7 +224,7 @@ class SchemaChange:
             if monotone and _lacks_some(keyword, old, new):
                 # Other values in place of some: that these are gone is what fails approved calls.
                 self._findings.add("narrower")
-                self._findings.narrower.append(path or "input")
+                self._findings.narrower.append(path)
             self._more(path, old, new)
 
     def _less(self, path: str, old: Any, new: Any, monotone: bool, *, steers: bool = False) -> None:
@@ -235,17 +235,17 @@ class SchemaChange:
             return
         if not steers:
             self._findings.add("narrower")
-            self._findings.narrower.append(path or "input")
+            self._findings.narrower.append(path)
         if new_prose(old, new):
             self._prose()
 
     def _steer(self, path: str) -> None:
         self._findings.add("steering")
-        self._findings.steered.append(path or "input")
+        self._findings.steered.append(path)
 
     def _more(self, path: str, old: Any, new: Any) -> None:
         self._findings.add("wider")
-        self._findings.wider.append(path or "input")
+        self._findings.wider.append(path)
         if new_prose(old, new):
             self._prose()
 

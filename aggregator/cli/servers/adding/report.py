@@ -162,6 +162,8 @@ class AddReport:
             say(f"{self.name} did not connect: {one_line(trial.problem)}")
             for line in trial.last_lines:
                 say(f"  its stderr: {one_line(line)}")
+            if trial.mend is not None:
+                say(f"{self.name}: {one_line(trial.mend)}")
             return
         took = f" in {trial.seconds:.1f} s" if trial.seconds is not None else ""
         say(f"{self.name} connected{took} ({trial.era}).")

@@ -16,6 +16,7 @@ from aggregator.app.build import build_app
 from aggregator.app.keep_catalogs import keep_catalogs
 from aggregator.app.policies import read_policies
 from aggregator.catalog.pages import render
+from aggregator.cli.runtime.ended import ended_cause
 from aggregator.cli.runtime.screen import Screen
 from aggregator.cli.runtime.tables import one_line
 from aggregator.cli.runtime.writer import say
@@ -66,12 +67,14 @@ class TrialReport:
     """The result of a trial. `problem` is None if it connected; all texts are without secrets.
 
     `login`: the only problem is that an account has to be connected (OAuth). `adds_tools`: the server has added tools
-    while it was connected, now or as the same entry before, and they would wait for an approval.
+    while it was connected, now or as the same entry before, and they would wait for an approval. `mend`: the cause for
+    which its program ended, with the mend, if its words name a known one.
     """
 
     problem: str | None
     login: bool = False
     last_lines: tuple[str, ...] = ()
+    mend: str | None = None
     era: str | None = None
     seconds: float | None = None
     tools: tuple[ToolCost, ...] = ()
@@ -129,7 +132,12 @@ def _failed(upstream: Upstream, loaded: Loaded) -> TrialReport:
     # A configured header that was refused is a fault of its own, even if a login is offered too.
     offered = OFFERS_LOGIN in reason and not upstream.config.headers
     login = offered if upstream.config.auth is None else any(said in reason for said in _NOT_CONNECTED)
-    return TrialReport(loaded.redactor(one_line(reason)), login, _last_lines(upstream, loaded))
+    return TrialReport(
+        loaded.redactor(one_line(reason)),
+        login,
+        _last_lines(upstream, loaded),
+        None if login else ended_cause(upstream, loaded.redactor),
+    )
 
 
 def _last_lines(upstream: Upstream, loaded: Loaded) -> tuple[str, ...]:
