@@ -1,7 +1,7 @@
 """The building of a schema from the keywords alone that a model API knows."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from aggregator.dialects.mend.apis import ModelApi
@@ -356,25 +356,9 @@ class Builder:
         return self._say_rest(_Built(self._described(found, schema, rules), back), schema, ARRAYS)
 
     def _object(self, schema: Mapping[str, Any], depth: int, refs: tuple[str, ...], *, root: bool = False) -> _Built:
-        api, rules = self._api, list[str]()
-        given = schema.get("properties")
-        properties = dict(given) if isinstance(given, Mapping) else {}
-        wanted = schema.get("required")
-        required = [name for name in wanted if isinstance(name, str)] if isinstance(wanted, list) else []
+        api = self._api
+        properties, required, rules = self._described_members(schema)
         others = schema.get("additionalProperties", True)
-        self._spend(len(required) // _NAMES)
-        for name in required:
-            if name not in properties and others is not False:
-                self._note("`required` of members that are not described")
-                if api.strict:
-                    properties[name] = others if isinstance(others, Mapping) else {}
-                else:
-                    rules.append(f"Required too: {cut_json(name)}.")
-        required = [name for name in required if name in properties]
-        if "additionalProperties" in schema and not api.strict:
-            self._note("`additionalProperties`")
-        if isinstance(others, Mapping) and others:
-            rules.append(f"Other members are {short_json(others)}.")
         if api.depth is not None and depth >= api.depth - 1:
             self._note("nesting that is too deep")
             return self._cut({**schema, "type": "object"}, f"It fits {short_json(schema)}.")
@@ -385,30 +369,13 @@ class Builder:
         names = renamed(properties, api.keys) if api.deep or root else {}
         if names:
             self._note("names of parameters")
-        shown: Schema = {}
-        members: dict[str, tuple[str, Reader | None]] = {}
-        dropped: set[str] = set()
-        kept: set[str] = set()
-        for name, part in properties.items():
-            built = self._node(part, depth + 1, refs)
-            if built.schema is None and not built.null:
-                continue
-            key, optional = names.get(name, name), name not in required
-            self._properties += 1
-            self._characters += len(key)
-            inside = built._replace(null=True) if api.strict and optional else built
-            written = self._with_null(inside)
-            assert written is not None
-            shown[key] = written
-            (dropped if api.strict and optional and not built.null else kept).add(key)
-            if key != name or (built.reader is not None and not built.reader.does_nothing):
-                members[key] = name, built.reader
+        shown, reader = self._members(properties, names, required, depth, refs)
         found: Schema = {"type": "object"}
         if shown or root or api.strict:
             found["properties"] = shown
         needed = [names.get(name, name) for name in required if names.get(name, name) in shown]
         if api.strict:
-            if dropped:
+            if reader is not None and reader.dropped:
                 self._note("members that may be left out")
             found |= {"required": list(shown), "additionalProperties": False}
         elif needed:
@@ -420,8 +387,61 @@ class Builder:
             else:
                 self._note(f"`{key}`")
                 rules.append(keyword_sentence(key, schema[key]))
-        reader = Reader(members, frozenset(dropped), frozenset(kept)) if members or dropped or kept else None
         return self._say_rest(_Built(self._described(found, schema, rules), reader), schema, OBJECTS)
+
+    def _described_members(self, schema: Mapping[str, Any]) -> tuple[dict[str, Any], list[str], list[str]]:
+        """Return the members of an object, the names of those that are required, and sentences about all others.
+
+        A strict API gets each required member described, with the schema of all others.
+        """
+        strict, rules = self._api.strict, list[str]()
+        given = schema.get("properties")
+        properties = dict(given) if isinstance(given, Mapping) else {}
+        wanted = schema.get("required")
+        required = [name for name in wanted if isinstance(name, str)] if isinstance(wanted, list) else []
+        others = schema.get("additionalProperties", True)
+        self._spend(len(required) // _NAMES)
+        for name in required:
+            if name not in properties and others is not False:
+                self._note("`required` of members that are not described")
+                if strict:
+                    properties[name] = others if isinstance(others, Mapping) else {}
+                else:
+                    rules.append(f"Required too: {cut_json(name)}.")
+        if "additionalProperties" in schema and not strict:
+            self._note("`additionalProperties`")
+        if isinstance(others, Mapping) and others:
+            rules.append(f"Other members are {short_json(others)}.")
+        return properties, [name for name in required if name in properties], rules
+
+    def _members(
+        self,
+        properties: Mapping[str, Any],
+        names: Mapping[str, str],
+        required: Collection[str],
+        depth: int,
+        refs: tuple[str, ...],
+    ) -> tuple[Schema, Reader | None]:
+        """Return the schemas of members by their new names, and how to read them back; None if as they are."""
+        strict = self._api.strict
+        shown: Schema = {}
+        readers: dict[str, tuple[str, Reader | None]] = {}
+        dropped: set[str] = set()
+        kept: set[str] = set()
+        for name, part in properties.items():
+            built = self._node(part, depth + 1, refs)
+            if built.schema is None and not built.null:
+                continue
+            key, optional = names.get(name, name), name not in required
+            self._properties += 1
+            self._characters += len(key)
+            written = self._with_null(built._replace(null=True) if strict and optional else built)
+            assert written is not None
+            shown[key] = written
+            (dropped if strict and optional and not built.null else kept).add(key)
+            if key != name or (built.reader is not None and not built.reader.does_nothing):
+                readers[key] = name, built.reader
+        return shown, Reader(readers, frozenset(dropped), frozenset(kept)) if readers or dropped or kept else None
 
     # -- writing
 

@@ -6,7 +6,7 @@ Law: `loosened` takes away only what a call can keep to without new arguments: b
 against the new schema itself.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from aggregator.pins.decide.facts import (
@@ -62,25 +62,49 @@ def loosened(before: Any, after: Any, depth: int = 0, *, optional: bool = False)
     least = 1 if optional and listed is not None else 2
     if least == 1:
         old, new = _as_list(old), _as_list(new)
-    is_one = has_one_value(new) or "const" in new
-    if depth < _INSIDE and least > 1 and is_one and not (has_one_value(old) or "const" in old):
+    elif depth < _INSIDE and _is_one(new) and not _is_one(old):
         return after
+    if not _leaves_values(old, new, listed, least):
+        return after
+    made = _unbounded(old, new, least, depth) | _loosened_parts(old, new, depth)
+    if gone := _removed(old, new):
+        made["properties"] = {**mapping_of(made.get("properties")), **dict.fromkeys(gone, True)}
+    return {"anyOf": [made, _NULL]} if takes_null else made
+
+
+def _is_one(schema: Mapping[str, Any]) -> bool:
+    return has_one_value(schema) or "const" in schema
+
+
+def _leaves_values(old: Mapping[str, Any], new: Mapping[str, Any], listed: Sequence[Any] | None, least: int) -> bool:
+    """Return whether the new schema takes at least `least` of the listed values, and its limits leave a value."""
     if listed is not None and sum(fits(one, new) for one in listed[:_MOST_VALUES]) < min(least, len(listed)):
-        return after
-    if any(_is_over(new.get(low), old.get(high)) or _is_over(old.get(low), new.get(high)) for low, high in _LIMITS):
-        return after
+        return False
+    return not any(
+        _is_over(new.get(low), old.get(high)) or _is_over(old.get(low), new.get(high)) for low, high in _LIMITS
+    )
+
+
+def _unbounded(old: Mapping[str, Any], new: Mapping[str, Any], least: int, depth: int) -> dict[str, Any]:
+    """Return the keywords of a new schema without those that narrow what the old one takes."""
     tells_apart = depth >= _INSIDE and not _VALUES.intersection(old)
     made: dict[str, Any] = {}
     for name, value in new.items():
         if not (_is_bounded(old, name, value, least) or (tells_apart and name in _VALUES)):
             made[name] = value
         elif name in old:
-            # Choices of forms are compared whole, so that what was approved has to stay.
+            # Choices of forms are compared whole, so the approved keyword stays.
             made[name] = old[name]
     if tells_apart and "type" in old and all(fits(one, old) for one in values_of((new,)) or ()):
         made.setdefault("type", old["type"])
     if old.get("type") == "number" and new.get("type") == "integer":
         made["type"] = "number"
+    return made
+
+
+def _loosened_parts(old: Mapping[str, Any], new: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    """Return the keywords of a new schema that hold schemas, each loosened."""
+    made: dict[str, Any] = {}
     for name in _MAPS:
         was, now = old.get(name), new.get(name)
         if isinstance(was, Mapping) and isinstance(now, Mapping):
@@ -90,15 +114,13 @@ def loosened(before: Any, after: Any, depth: int = 0, *, optional: bool = False)
             }
     for name in _ONE:
         if name in new:
-            # Without `items`, any are taken.
+            # A schema without `items` takes any.
             made[name] = loosened(old.get(name, True if name == "items" else None), new[name], depth + 1)
     for name in _CHOICES:
         was, now = old.get(name), new.get(name)
         if isinstance(was, list) and isinstance(now, list) and len(was) == len(now):
             made[name] = [loosened(one, other, depth + 1) for one, other in zip(was, now, strict=True)]
-    if gone := _removed(old, new):
-        made["properties"] = {**mapping_of(made.get("properties")), **dict.fromkeys(gone, True)}
-    return {"anyOf": [made, _NULL]} if takes_null else made
+    return made
 
 
 def _as_list(schema: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -215,18 +215,10 @@ def _judged(asked: _ListAndPins, found: Comparison, pins: Mapping[ItemKey, Pinne
         holds = waits(change, rules.on_change, shows_new=rules.shows_new) or (rules.asks and new)
         # Of two definitions with one meaning, the approved one is shown.
         if not new and (holds or change.classes == {"cosmetic"}) and rules.on_change != "warn":
-            approved = approved_definition(kind, pins[change.key].definition, given[change.name])
-            if approved is not None:
-                pin, why, definition, takes_less = (
-                    pins[change.key],
-                    None,
-                    approved.definition,
-                    approved.takes is not None,
-                )
-                if holds:
-                    since = known.approved.get(change.key)
-                    why = HeldItem(server, kind, change.name, why_for_hosts(change), since, takes_less=takes_less)
-                served[change.name] = ServedItem(definition, _version(pin, definition), why, approved.takes)
+            item = _as_approved(asked, change, pins[change.key], given[change.name], holds=holds)
+            if item is not None:
+                served[change.name] = item
+                takes_less = item.takes is not None
                 changes.append(JudgedChange(change, holds, adopted=False, served=True, takes_less=takes_less))
                 continue
         if new and rest is not None:
@@ -241,33 +233,69 @@ def _judged(asked: _ListAndPins, found: Comparison, pins: Mapping[ItemKey, Pinne
             rest.append(change.after)
             continue
         if holds:
-            before = change.before.key if change.before is not None else change.key
-            added = "new" in change.classes and kind in known.taken
-            held[change.name] = HeldItem(
-                server,
-                kind,
-                change.name,
-                why_for_hosts(change) + (_MAY_FAIL if not new and kind in ("tool", "prompt") else ""),
-                known.approved.get(before),
-                new=added,
-                before=change.renamed_from or "",
-            )
+            held[change.name] = _held(asked, change, new=new)
         changes.append(JudgedChange(change, holds, new and not holds and rules.on_change != "warn"))
+    # Those that were noted as gone are noted without a digest.
+    removed = tuple(key[1] for key in found.removed if known.seen.get(key) != "")
+    return JudgedList(
+        server,
+        kind,
+        held,
+        tuple(rest) if rest is not None else None,
+        {},
+        tuple(changes),
+        removed,
+        _to_note(found, known),
+        served=served,
+        forgotten=_forgotten(asked, pins),
+    )
+
+
+def _as_approved(
+    asked: _ListAndPins, change: ItemChange, pin: PinnedItem, given: Any, *, holds: bool
+) -> ServedItem | None:
+    """Return the approved definition to serve in place of a changed one; None if calls by it would fail."""
+    approved = approved_definition(asked.kind, pin.definition, given)
+    if approved is None:
+        return None
+    why = None
+    if holds:
+        since = asked.known.approved.get(change.key)
+        takes_less = approved.takes is not None
+        why = HeldItem(asked.server, asked.kind, change.name, why_for_hosts(change), since, takes_less=takes_less)
+    return ServedItem(approved.definition, _version(pin, approved.definition), why, approved.takes)
+
+
+def _held(asked: _ListAndPins, change: ItemChange, *, new: bool) -> HeldItem:
+    """Return the reason why a changed or new item is held."""
+    before = change.before.key if change.before is not None else change.key
+    return HeldItem(
+        asked.server,
+        asked.kind,
+        change.name,
+        why_for_hosts(change) + (_MAY_FAIL if not new and asked.kind in ("tool", "prompt") else ""),
+        asked.known.approved.get(before),
+        new="new" in change.classes and asked.kind in asked.known.taken,
+        before=change.renamed_from or "",
+    )
+
+
+def _to_note(found: Comparison, known: ServerPins) -> tuple[PinnedItem, ...]:
+    """Return the unchanged items whose pins lack their version, or whose presence is not noted."""
     # A pin of the lock file has no version, and a list with one changes nothing there.
-    same = [
+    return tuple(
         pin
         for pin in found.same
         if pin.key in known.seen or (not known.locked and pin.version != known.pins[pin.key].version)
-    ]
-    # Those that were noted as gone are noted without a digest.
-    removed = tuple(key[1] for key in found.removed if known.seen.get(key) != "")
-    there = {one.name for one in listed} | asked.left_out
-    forgotten = tuple(
+    )
+
+
+def _forgotten(asked: _ListAndPins, pins: Mapping[ItemKey, PinnedItem]) -> tuple[str, ...]:
+    """Return the names of noted items that the server lists no more and that have no pin."""
+    kind, known = asked.kind, asked.known
+    there = {one.name for one in asked.listed} | asked.left_out
+    return tuple(
         key[1]
         for key in known.seen
         if key[0] == kind and key[1] not in there and key not in pins and key not in known.pins
-    )
-    baseline = tuple(rest) if rest is not None else None
-    return JudgedList(
-        server, kind, held, baseline, {}, tuple(changes), removed, tuple(same), served=served, forgotten=forgotten
     )
