@@ -22,7 +22,9 @@ _QWEN: Final = HostSpelling("Qwen Code", timeouts={"timeout": 0.001}, text=dolla
 _DROID: Final = HostSpelling("Droid", timeouts={"timeoutMs": 0.001})
 _JUNIE: Final = HostSpelling("Junie", fills_in=False)
 _AMAZON_Q: Final = HostSpelling("Amazon Q", timeouts={"timeout": 0.001})
-_CRUSH: Final = HostSpelling("Crush", renamed={"disabled_tools": "disabledTools"}, text=dollar_names)
+_CRUSH: Final = HostSpelling(
+    "Crush", renamed={"disabled_tools": "disabledTools"}, timeouts={"timeout": 1.0}, text=dollar_names
+)
 _QODER_CLI: Final = HostSpelling("Qoder CLI")
 _AMP: Final = HostSpelling("Amp")
 _WARP: Final = HostSpelling("Warp", renamed={"working_directory": "cwd"})

@@ -14,9 +14,9 @@ from aggregator.hosts.model import HostFile, HostLimits, HostProgram, Machine, O
 
 _EDITORS: Final = ("Code", "Code - Insiders", "Cursor", "Windsurf", "VSCodium")
 _SERVERS: Final = (".vscode-server", ".vscode-server-insiders", ".cursor-server", ".windsurf-server")
-_CLINE: Final = HostSpelling("Cline")
-_ROO: Final = HostSpelling("Roo Code")
-_KILO: Final = HostSpelling("Kilo Code")
+_CLINE: Final = HostSpelling("Cline", timeouts={"timeout": 1.0})
+_ROO: Final = HostSpelling("Roo Code", timeouts={"timeout": 1.0})
+_KILO: Final = HostSpelling("Kilo Code", timeouts={"timeout": 1.0})
 
 
 def _storages(machine: Machine, extension: str) -> Iterator[Path]:

@@ -76,9 +76,6 @@ def _zed_reading(entry: Mapping[str, Any]) -> EntryReading:
         entry = {**entry, "command": launched.get("path"), "args": launched.get("args"), "env": launched.get("env")}
     if entry.get("command") is None and entry.get("url") is None:
         raise UnusableEntry("it comes from an extension of Zed, which has the program that starts it")
-    limit = entry.get("timeout")
-    if isinstance(limit, int | float) and limit >= 1000:  # milliseconds, in versions that counted these
-        entry = {**entry, "timeout": limit / 1000}
     return read_entry(entry, _ZED)
 
 

@@ -58,6 +58,8 @@ _SILENT: Final = frozenset(
     }
 )
 _SIGN_IN: Final = frozenset({"oauth", "auth", "authProviderType", "oauth_resource", "scopes"})
+# A bare number above this counts milliseconds, if the host does not say what it counts.
+_LONGEST_SECONDS: Final = 3600
 # Words for true and false in older YAML, which people still write.
 _SWITCH_WORDS: Final = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
 _LOCAL_TYPES: Final = frozenset({"stdio", "local"})
@@ -69,13 +71,14 @@ class HostSpelling:
     """The keys and references by which one host differs from `mcpServers` of Claude Desktop.
 
     `renamed` maps its keys to ours. `timeouts` and `connect_timeouts` map its keys for `timeout` and for
-    `limits.connect_timeout` to the seconds that one unit is. `text` changes its references into ours; `fills_in` says
+    `limits.connect_timeout` to the seconds that one unit is, as its documentation says; None if it has no unit, or had
+    another one before: the size of the number decides then. `text` changes its references into ours; `fills_in` says
     whether it has references at all. `silent` are more keys that nothing is lost with.
     """
 
     title: str
     renamed: Mapping[str, str] = field(default_factory=dict)
-    timeouts: Mapping[str, float] = field(default_factory=lambda: {"timeout": 1.0})
+    timeouts: Mapping[str, float | None] = field(default_factory=lambda: {"timeout": None})
     connect_timeouts: Mapping[str, float] = field(default_factory=dict)
     text: Callable[[str], str] = str
     fills_in: bool = True
@@ -97,7 +100,8 @@ def read_entry(entry: Mapping[str, Any], spelling: HostSpelling) -> EntryReading
     if isinstance(nested, Mapping):  # newer versions of Cline, older ones of Continue
         entry = {**nested, **{key: value for key, value in entry.items() if key != "transport"}}
     left = {key: value for key, value in entry.items() if value is not None and not is_comment(key)}
-    timeout, connect_timeout = _taken(left, spelling.timeouts), _taken(left, spelling.connect_timeouts)
+    timeout = _taken(left, spelling.timeouts, notes)
+    connect_timeout = _taken(left, spelling.connect_timeouts, notes)
     for key, ours in spelling.renamed.items():
         if key in left:
             left.setdefault(ours, left.pop(key))
@@ -289,17 +293,23 @@ def _with_references(found: dict[str, Any], spelling: HostSpelling, notes: list[
     return {key: value for key, value in made.items() if value is not None}
 
 
-def _taken(left: dict[str, Any], units: Mapping[str, float]) -> float | int | None:
+def _taken(left: dict[str, Any], units: Mapping[str, float | None], notes: list[str]) -> float | int | None:
     """Take a time out of the remaining fields of an entry; return it in seconds, the last if there are several."""
-    found = [_duration(left.pop(key), unit, key) for key, unit in units.items() if key in left]
+    found = [_duration(left.pop(key), unit, key, notes) for key, unit in units.items() if key in left]
     return found[-1] if found else None
 
 
-def _duration(value: object, unit: float, key: str) -> float | int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value * unit < 10**9:
+def _duration(value: object, unit: float | None, key: str, notes: list[str]) -> float | int:
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise UnusableEntry(f"its `{_short(key)}` is no number of a time")
-    seconds = value * unit
-    return int(seconds) if float(seconds).is_integer() else seconds
+    known = unit if unit is not None else 0.001 if value > _LONGEST_SECONDS else 1.0
+    if not 0 < value * known < 10**9:
+        raise UnusableEntry(f"its `{_short(key)}` is no number of a time")
+    seconds = value * known
+    made = int(seconds) if float(seconds).is_integer() else seconds
+    if unit is None and known != 1.0:
+        notes.append(f"Its `{_short(key)}` is taken as milliseconds, for its size: {made:g} s here.")
+    return made
 
 
 def _short(key: str) -> str:

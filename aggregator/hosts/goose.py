@@ -10,6 +10,7 @@ from aggregator.hosts.model import HostFile, HostLimits, HostProgram, Machine, O
 _SPELLING: Final = HostSpelling(
     "Goose",
     renamed={"cmd": "command", "uri": "url", "envs": "env", "available_tools": "enabledTools"},
+    timeouts={"timeout": 1.0},
     text=dollar_names,
     silent=frozenset({"display_name", "bundled", "name"}),
 )

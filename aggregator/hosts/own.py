@@ -16,6 +16,8 @@ _SHELLS: Final = frozenset({"cmd", "sh", "bash", "zsh"})
 _LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _ENDINGS: Final = (".exe", ".cmd", ".bat", ".ps1")
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+# The words for user names and passwords in the addresses of two entries that differ.
+LOGIN: Final = "the login in its address"
 # What does not change which server `npx` and its like start.
 _NO_MATTER: Final = frozenset({"-y", "--yes", "-q", "--quiet", "--silent"})
 
@@ -58,7 +60,9 @@ def identity(fields: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def conflicts(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the variables and headers that two entries have different values for, none a reference, and `cwd`."""
+    """Yield the variables and headers that two entries have different values for, none a reference, the login in
+    their address, and `cwd`.
+    """
     for part in ("env", "headers"):
         mine, theirs = one.get(part), other.get(part)
         if isinstance(mine, Mapping) and isinstance(theirs, Mapping):
@@ -67,6 +71,25 @@ def conflicts(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]
                     yield str(name)
     if one.get("cwd") and other.get("cwd") and one["cwd"] != other["cwd"]:
         yield "cwd"
+    logins = login_of(one), login_of(other)
+    if logins[0] != logins[1] and not (all(logins) and "${" in "".join(logins)):
+        yield LOGIN
+
+
+def lacking(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the variables and headers that the first entry has and the second has not."""
+    for part in ("env", "headers"):
+        mine, theirs = one.get(part), other.get(part)
+        if isinstance(mine, Mapping):
+            yield from (str(name) for name in mine if not isinstance(theirs, Mapping) or name not in theirs)
+
+
+def login_of(fields: Mapping[str, Any]) -> str:
+    """Return the user name and password in the address of an entry, a secret; empty without them."""
+    try:
+        return urlsplit(str(fields.get("url", ""))).netloc.rpartition("@")[0]
+    except ValueError:
+        return ""
 
 
 def program_name(command: str) -> str:

@@ -97,6 +97,34 @@ def test_two_accounts_of_one_server_are_two_servers(person: Person) -> None:
     assert CANARY not in shown
 
 
+def test_an_address_with_a_login_is_another_server_than_without(person: Person) -> None:
+    """The entry with the login was dropped as the same one, without a word."""
+    plain = {"url": "https://m.example/mcp"}
+    login = {"url": "https://ada:canary-pass@m.example/mcp"}
+    claude(person, {"open": plain, "maps": plain})
+    cursor(person, {"closed": login, "maps": login, "open": {"url": "https://${U}:${P}@m.example/mcp"}})
+    assert outcomes(person) == {
+        "claude-desktop/open": ("add", "open"),
+        "claude-desktop/maps": ("repeated", None),
+        "cursor/closed": ("add", "closed"),
+        "cursor/maps": ("repeated", None),
+        "cursor/open": ("repeated", None),
+    }
+    done = person.run("--write", "--secrets", "file")
+    assert CANARY not in done.stdout + done.stderr + person.config.read_text()
+    assert person.servers["closed"]["url"] == "https://ada:${file:secrets/closed.URL_PASSWORD}@m.example/mcp"
+    assert "It differs from `open` of Claude Desktop in the login in its address" in done.stdout
+
+
+def test_what_only_the_entry_has_that_is_left_out_is_named(person: Person) -> None:
+    """A token that only the second of two hosts has is no longer left out without a word."""
+    claude(person, {"git": {"command": "npx", "args": ["server-git"]}})
+    cursor(person, {"git": {"command": "npx", "args": ["server-git"], "env": {"GIT_TOKEN": "canary-token-12"}}})
+    shown = person.run().stdout
+    assert "It differs from `git` of Claude Desktop in GIT_TOKEN: compare them by hand." in shown
+    assert CANARY not in shown
+
+
 def test_our_own_entry_is_left_out(person: Person) -> None:
     put(person.config, '{"http": {"port": 9123}, "mcpServers": {}}')
     claude(person, {"gate": {"command": "aggregator", "args": ["stdio"]}})

@@ -12,7 +12,7 @@ from aggregator.config.servers.names import usable
 from aggregator.config.servers.secret_places import SecretPlace, secret_places
 from aggregator.hosts.discover import FoundFile, FoundServer
 from aggregator.hosts.entries import in_order
-from aggregator.hosts.own import conflicts, identity, is_own, program_name
+from aggregator.hosts.own import conflicts, identity, is_own, lacking, program_name
 
 Outcome = Literal["add", "present", "repeated", "own", "unusable", "not_chosen", "of_folder"]
 _LONGEST_KEY: Final = 64
@@ -121,7 +121,8 @@ def _row(
         return ImportRow(server, "not_chosen", what)
     same = next((other for other in known if _same(name, entry, other)), None)
     if same is not None:
-        differing = ", ".join(sorted(set(conflicts(entry, same.fields))))[:80]
+        names = {*conflicts(entry, same.fields), *lacking(entry, same.fields)}
+        differing = ", ".join(sorted(names))[:80]
         differs = (f"It differs from {same.said} in {differing}: compare them by hand.",) if differing else ()
         outcome: Outcome = "present" if same.here else "repeated"
         return ImportRow(server, outcome, what, like=same.said, notes=differs)

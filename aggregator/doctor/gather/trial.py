@@ -28,7 +28,7 @@ from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.uris.addresses import is_loopback
 from aggregator.domain.usual_folders import with_usual_folders
-from aggregator.hosts.own import identity
+from aggregator.hosts.own import identity, login_of
 from aggregator.policy.files.known_names import KnownNames
 from aggregator.policy.files.lint import lint
 from aggregator.policy.live import LivePolicies
@@ -229,7 +229,7 @@ def _same(servers: Sequence[ServerConfig]) -> dict[str, str]:
             continue
         address: dict[str, Any] = {"url": server.url} if server.url else {"command": server.command or server.target}
         key = (*identity({**address, "args": list(server.args)}), *sorted(server.env.items()), server.cwd)
-        key = (*key, *sorted(server.headers.items()), str(server.auth))
+        key = (*key, *sorted(server.headers.items()), str(server.auth), login_of(address))
         if key in first:
             found[server.id] = first[key]
         else:

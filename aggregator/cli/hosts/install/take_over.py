@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 from aggregator.cli.hosts.import_plan import ImportRow, plan_import
 from aggregator.cli.hosts.install.plan import ServerMove
@@ -11,7 +10,7 @@ from aggregator.cli.servers.edit import ConfigEdit
 from aggregator.config.servers.foreign import translate
 from aggregator.hosts.discover import discover
 from aggregator.hosts.model import HostFile, HostProgram, Machine
-from aggregator.hosts.own import conflicts
+from aggregator.hosts.own import conflicts, lacking
 
 
 def server_moves(
@@ -67,6 +66,4 @@ def _differing(row: ImportRow, there: object) -> Iterator[str]:
         return
     mine, theirs = row.found.fields, translate(there).fields
     yield from conflicts(mine, theirs)
-    for part in ("env", "headers"):
-        ours: Any = theirs.get(part)
-        yield from (name for name in mine.get(part) or {} if name not in (ours if isinstance(ours, Mapping) else {}))
+    yield from lacking(mine, theirs)
