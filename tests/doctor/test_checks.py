@@ -27,6 +27,7 @@ from aggregator.domain.problems import Problem
 from aggregator.frontends.tls import CertificateFacts
 from aggregator.hosts.every_host import HOSTS, limits_of
 from aggregator.hosts.model import HostLimits, Machine
+from aggregator.identity import identify
 from aggregator.tool_reports.doctor import ReportCounts, of_reports
 from tests.doctor.test_seeds import SEEDS
 
@@ -190,6 +191,30 @@ def test_an_answer_is_a_finding_unless_it_serves(status: int | None, said: str) 
     found = list(of_answer(HttpAnswer("Cursor", "cursor", "/f", "http://127.0.0.1:1/mcp", status, said)))
     assert bool(found) == (status is None or status >= 400)
     assert all(map(well_formed, found))
+
+
+@pytest.mark.parametrize(
+    ("refused", "code", "mend"),
+    [
+        *((one, "key_refused", "aggregator keys new AGENT") for one in identify._WRONG.values()),
+        (identify._NEEDED, "key_refused", "aggregator keys new AGENT"),
+        (identify._NEEDED_OF_EITHER, "key_refused", "aggregator keys new AGENT"),
+        (identify._ELSEWHERE, "key_refused", "aggregator keys new AGENT"),
+        (identify._FORWARDED, "gateway_proxy", "a proxy passes on"),
+        (identify._TWICE, "key_refused", "one header"),
+        (identify._NOT_BEARER, "key_refused", "Bearer agk_"),
+        (identify._IN_URL, "key_refused", "out of the address"),
+        (identify._OTHERS, "key_refused", "the agent that the address names"),
+    ],
+    ids=lambda one: one.reason[:30] if isinstance(one, identify.Refused) else None,
+)
+def test_each_refusal_of_a_key_has_its_own_mend(refused: identify.Refused, code: str, mend: str) -> None:
+    """D5: In the words that a gateway uses."""
+    answer = HttpAnswer("Cursor", "cursor", "/f", "http://127.0.0.1:1/mcp", refused.status, refused.reason)
+    (finding,) = of_answer(answer)
+    assert finding.code == code
+    assert mend in (finding.fix or "")
+    assert refused.reason in finding.message
 
 
 @given(
