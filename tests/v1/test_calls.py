@@ -221,6 +221,22 @@ async def test_every_call_leaves_one_record(open_harness: OpenHarness) -> None:
     assert kept[4].decision.rule == "v1.max_calls_per_conversation"
 
 
+async def test_an_empty_header_names_no_conversation(open_harness: OpenHarness) -> None:
+    """B6: as without the header, also for a call that is like the one before."""
+    harness = open_harness(
+        {"shop": RecordingToolbox([tool("get")]).config_entry()},
+        {"agents": {"one": {"allow": ["*"]}}},
+        ["one"],
+        v1={"max_calls_per_conversation": 1},
+    )
+    kept: list[CallRecord] = []
+    harness.app.telemetry.observers.sinks = (kept.append,)
+    async with api_client(harness, "one") as api:
+        for _ in range(3):
+            await api.post("tool_calls", {"tool_call": {"name": "shop.get"}}, x_conversation_id="")
+    assert [(one.outcome.status, one.caller.conversation_id) for one in kept] == [("ok", None)] * 3
+
+
 async def test_deep_arguments_have_an_answer(open_api: OpenApi) -> None:
     """A7: however deep, a call ends in an answer."""
     deep: Any = "x"

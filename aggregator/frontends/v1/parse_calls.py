@@ -65,7 +65,7 @@ def read_steps(body: Any, most: int, conversation: str | None = None) -> Steps[C
         if call.call_id is not None:
             seen.add(call.call_id)
     said = _text(body, "conversation_id", "conversation_id") if body.get("conversation_id") is not None else None
-    return CallBatch(_FORMS[key], tuple(call for _, call in calls), said or conversation or None)
+    return CallBatch(_FORMS[key], tuple(call for _, call in calls), said or conversation)
 
 
 def _call_steps(key: str, value: Any) -> Steps[list[tuple[str, ParsedCall]]]:

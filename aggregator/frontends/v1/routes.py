@@ -297,7 +297,7 @@ def _import_texts() -> None:
 
 
 def _conversation(headers: Mapping[str, Sequence[str]]) -> str | None:
-    """Return the conversation that the header names, if it is there.
+    """Return the conversation that the header names; None if it is not there, or empty.
 
     Raises:
         BadRequest: the header is repeated or too long.
@@ -307,7 +307,7 @@ def _conversation(headers: Mapping[str, Sequence[str]]) -> str | None:
         raise BadRequest(CONVERSATION_HEADER, f"`{CONVERSATION_HEADER}` is there twice.")
     if given and len(given[0]) > LONGEST_ID:
         raise BadRequest(CONVERSATION_HEADER, f"`{CONVERSATION_HEADER}` may have {LONGEST_ID} characters at most.")
-    return given[0] if given else None
+    return (given[0] or None) if given else None
 
 
 async def _gone(receive: Receive) -> None:
