@@ -108,6 +108,20 @@ async def test_settings_that_stay_keep_their_keys(tmp_path: Path) -> None:
         assert idp.counts["jwks"] == 1
 
 
+@pytest.mark.parametrize("changed", [{"audience": ["https://other.example/mcp"]}, {"algorithms": ["EdDSA"]}])
+async def test_settings_that_change_count_for_every_token_from_then_on(changed: dict[str, object]) -> None:
+    """Also for tokens that were verified before."""
+    async with authorization_server() as idp:
+        before = verifier(idp)
+        text = idp.token("alice", audience=AUDIENCE)
+        assert isinstance(await before.verify(text), VerifiedToken)
+        after = TokenVerifier(verifier(idp, **changed).config, before=before)
+        for one in (text, idp.token("bob", audience=AUDIENCE)):
+            assert isinstance(await after.verify(one), Rejection)
+        again = TokenVerifier(before.config, before=after)
+        assert isinstance(await again.verify(text), VerifiedToken)
+
+
 def test_issuers_take_effect_at_once() -> None:
     issuer = IssuerConfig(issuer="https://login.example.com", audience=(AUDIENCE,))
     changes = difference(Config(), Config(auth=AuthConfig(issuers=(issuer,), scopes=("mcp",))))
