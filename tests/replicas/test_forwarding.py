@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.peers.toolbox import Json
+from tests.polling import until
 from tests.replicas.sharing import EventReader, TurningHost, modern, sharing, turning_host
 from tests.server_requests.entries import ABLE, ANSWERS, FORM, stdio_entry
 
@@ -52,6 +53,9 @@ async def test_a_state_of_a_parked_call_counts_once_wherever_it_is_brought(tmp_p
         done = [answer for _, answer in answers if "result" in answer]
         assert len(done) == 1, answers
         assert all("not good" in answer["error"]["message"] for _, answer in answers if "error" in answer)
+        # Of requests that were answered nothing stays, wherever they came and went.
+        going = [replica.app.gateway.revocation for replica in shared.running]
+        await until(lambda: not any(map(len, going)), "no request goes on")
 
 
 async def test_messages_of_sse_may_come_to_any_replica(tmp_path: Path) -> None:
