@@ -186,6 +186,7 @@ async def test_locates_a_few_networks(amap: AmapProcess) -> None:
     ("tool", "arguments", "says"),
     [
         ("maps_weather", {"city": "杭洲"}, "是否指：杭州市"),
+        ("maps_weather", {"city": "请问今天下午杭州市西湖边上的天气怎么样"}, "是否指：杭州市"),
         ("maps_geo", {"address": "火星"}, "可以试试：天安门"),
         ("maps_geo", {"adress": "天安门"}, "是否指：address"),
         ("maps_geo", {}, "缺少参数 address"),
