@@ -108,7 +108,7 @@ def _match(query: Query, asked: str, term: str) -> Match:
         return "word"
     if not asked.isascii():
         return "translation"
-    if term in everyday().get(asked, ()):
+    if " " in asked or term in everyday().get(asked, ()):
         return "meaning"
     return "abbreviation" if term in dict(query.words[asked]) else "like it"
 

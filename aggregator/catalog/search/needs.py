@@ -51,6 +51,9 @@ def named_products(text: str) -> list[str]:
 
 def _latin(chunk: str, query: Query, *, argument: bool) -> Iterator[QueryNeed]:
     term = terms(chunk)[-1]
+    if term in query.sayings:
+        yield from _saying(query.sayings[term][0], query)
+        return
     if term not in query.words:
         return
     worth = max(gain for _, gain in query.words[term])
@@ -60,6 +63,15 @@ def _latin(chunk: str, query: Query, *, argument: bool) -> Iterator[QueryNeed]:
     known = len(keys) > 1 or len(query.words[term]) > 1 or meanings
     worth = worth * _ARGUMENT if named and not known else worth
     yield QueryNeed(chunk, keys, meanings, worth, term in actions())
+
+
+def _saying(key: str, query: Query) -> Iterator[QueryNeed]:
+    """Yield the one need of a saying: a tool may have its words, or what they stand for together."""
+    own = dict.fromkeys(term for word in key.split() for term in terms(word))
+    keys = (key, *(term for term in own if term in query.words))
+    worth = max(gain for one in keys for _, gain in query.words[one])
+    action = all(term in actions() for term, _ in query.words[key])
+    yield QueryNeed(key, keys, tuple(mark for term in own for mark in wider_synonyms().of.get(term, ())), worth, action)
 
 
 def _signs(run: str) -> Iterator[QueryNeed]:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
-from aggregator.catalog.search.terms.everyday import everyday
+from aggregator.catalog.search.terms.everyday import everyday, sayings_in
 from aggregator.catalog.search.terms.foreign import ForeignLanguage, foreign_language
 from aggregator.catalog.search.terms.four_grams import four_grams
 from aggregator.catalog.search.terms.language import (
@@ -33,6 +33,8 @@ TRANSLATED = 0.7
 EXPANDED = 0.8
 # What tools may say instead of an everyday word.
 OTHERWISE = 0.6
+# The worth of a saying, whose words together say what the user wants: of what tools call it first, and else.
+SAID, SAID_ELSE = 1.0, 0.7
 # Words that say little count even less in a long query, since they fill the sentence.
 LITTLE_ALONE = 0.7
 LITTLE = 0.3
@@ -71,8 +73,9 @@ class Query:
     `words` as typed, `pairs` of them, and `meanings`, the marks of their meanings, each with its worth. `actions` maps
     the number of an action to the certainty that the query requests it. `four_grams`: see `four_grams`. `key`, `name`:
     the text read as a tool's name; `joined`: the text is written like a name, without a space. `compounds` maps a word
-    such as gitlab, written GitLab, to its parts. `foreign`: the text is in a language of `terms.foreign`. `read_as`:
-    the text, in English as far as the words of its language are known.
+    such as gitlab, written GitLab, to its parts. `sayings` maps the terms of sayings to their keys in `words`, which
+    have spaces. `foreign`: the text is in a language of `terms.foreign`. `read_as`: the text, in English as far as the
+    words of its language are known.
     """
 
     words: dict[str, WeightedTerms]
@@ -84,6 +87,7 @@ class Query:
     name: tuple[str, ...]
     joined: bool
     compounds: Mapping[str, tuple[str, ...]]
+    sayings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     foreign: bool = False
     read_as: str = ""
 
@@ -97,6 +101,7 @@ class _Reading:
     actions: list[frozenset[int]] = field(default_factory=list)
     four_grams: int = 0
     compounds: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    sayings: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def read(text: str) -> Query:
@@ -115,12 +120,14 @@ def _read(text: str) -> Query:
         text, otherwise = language.in_english(text)
         found = chunks(text)
     small, false_friends = _foreign_terms(language, found)
-    for chunk in found:
+    spoken = _add_sayings(found, reading)
+    for at, chunk in enumerate(found):
         if unspaced(chunk):
             _read_signs(chunk, reading)
         else:
             *parts, whole = own = terms(chunk)
-            reading.actions += [does[term] for term in own if term in does and term not in false_friends]
+            done = spoken.get(at, own)
+            reading.actions += [does[term] for term in done if term in does and term not in false_friends]
             if parts:
                 reading.compounds[whole] = tuple(parts)
     latin = [term for term in terms(text) if not unspaced(term) and term not in small]
@@ -129,7 +136,7 @@ def _read(text: str) -> Query:
     for term in chosen:
         reading.words.setdefault(term, ((_written(term, false_friends), word_worth(term, len(chosen))),))
     english = [term for term in chosen if term not in false_friends]
-    _add_others(english, otherwise, reading.words)
+    _add_others(english, otherwise, reading)
     words = dict(list(reading.words.items())[:_MOST_TERMS])
     worth = {term: words[term][0][1] for term in english if term in words}
     _add_means(latin, worth, reading.meanings)
@@ -144,6 +151,7 @@ def _read(text: str) -> Query:
         tuple(_written(stem(word), false_friends) for word in split(text)),
         len(typed.split()) == 1,
         reading.compounds,
+        reading.sayings,
         language is not None,
         text,
     )
@@ -174,12 +182,34 @@ def word_worth(term: str, count: int) -> float:
     return rare * (LITTLE_ALONE - (LITTLE_ALONE - LITTLE) * min(1.0, count / LONG))
 
 
-def _add_others(chosen: list[str], otherwise: Mapping[str, tuple[str, ...]], words: dict[str, WeightedTerms]) -> None:
+def _add_sayings(found: list[str], reading: _Reading) -> dict[int, tuple[str, ...]]:
+    """Add the sayings in a text, given in chunks; return the terms that stand for the actions of their words, by place.
+
+    The verb of a saying is no action of its own: `get rid of` does not get.
+    """
+    does = actions()
+    spoken: dict[int, tuple[str, ...]] = {}
+    stems = [stem(chunk.lower()) for chunk in found]
+    for saying, places in sayings_in(stems):
+        key = " ".join(found[place].lower() for place in places)
+        worth = (SAID, *[SAID_ELSE] * len(saying.terms))
+        reading.words[key] = tuple(
+            (term, word_worth(term, LONG) if term in does else own)
+            for term, own in zip(saying.terms, worth, strict=False)
+        )
+        for place in places:
+            spoken.setdefault(place, ())
+            reading.sayings[stems[place]] = (*reading.sayings.get(stems[place], ()), key)
+        spoken[places[0]] = (*spoken[places[0]], *" ".join(saying.terms).split())
+    return spoken
+
+
+def _add_others(chosen: list[str], otherwise: Mapping[str, tuple[str, ...]], reading: _Reading) -> None:
     """Let an abbreviation stand for its long forms, a long form for its abbreviations, an everyday word for others.
 
     `otherwise`: by stem, other English words for a word of another language.
     """
-    table = abbreviations()
+    table, words = abbreviations(), reading.words
     for term in chosen:
         places = table.places.get(term, ())
         own = words[term][0][1]
@@ -195,6 +225,8 @@ def _add_others(chosen: list[str], otherwise: Mapping[str, tuple[str, ...]], wor
                     if all(short != other for other, _ in words[term]):
                         words[term] += ((short, words[term][0][1] * EXPANDED),)
     for term in chosen:
+        if term in reading.sayings:
+            continue
         known = {other for other, _ in words[term]}
         more = dict.fromkeys((*everyday().get(term, ()), *otherwise.get(term, ())))
         words[term] += tuple((other, words[term][0][1] * OTHERWISE) for other in more if other not in known)

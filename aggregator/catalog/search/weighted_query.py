@@ -68,7 +68,7 @@ def weigh(query: Query, visible: VisibleTools) -> WeightedQuery:
             asked.append(key)
         else:
             unknown.append((key, word))
-    others = [(key, word) for key, word in unknown if _may_be_misspelt(word[0][0])][:_MOST_UNKNOWN]
+    others = [(key, word) for key, word in unknown if " " not in key and _may_be_misspelt(word[0][0])][:_MOST_UNKNOWN]
     for key, ((term, worth), *_) in others:
         near = _cognates(visible, term) if query.foreign else _variants(visible, term)
         known = _gains(visible, tuple((other, worth * likeness) for other, likeness in near))
