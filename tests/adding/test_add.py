@@ -621,3 +621,26 @@ def test_a_server_may_have_the_name_of_a_program() -> None:
     assert hint(("docker", "https://a.example.com/mcp")) is None
     assert hint(("docker", sys.executable, "run")) is None
     assert hint(("docker", "run")) is not None
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("docker -- -e A=canary mcp/time", "NAME -- docker run -i --rm ..."),
+        ("docker -- run -i --rm mcp/time", "time -- docker run -i --rm mcp/time"),
+        ("docker run --network host -e A mcp/time", "NAME -- docker run -i --rm ..."),
+        ("npx -- -y server-time", "time -- npx -y server-time"),
+        ("npx -y", "NAME -- npx -y ..."),
+        ("uvx --with mcp<2 mcp-server-time", "NAME -- uvx ..."),
+        ("python -m mcp_server_time", "time -- python -m mcp_server_time"),
+        ("node --inspect x.js", "NAME -- node ..."),
+        ("uv run server.py --fast", "NAME -- uv run server.py ..."),
+        ("java -jar box.jar", "NAME -- java -jar box.jar"),
+    ],
+)
+def test_a_program_in_place_of_the_name_is_shown_with_a_line_of_use(words: str, line: str) -> None:
+    """An option is neither the name of a server nor the end of a command."""
+    said = hint(tuple(words.split()))
+    assert said is not None
+    assert f"Write `aggregator add {line}`." in said
+    assert "canary" not in said

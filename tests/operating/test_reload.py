@@ -161,6 +161,24 @@ async def test_a_broken_file_changes_nothing_and_is_told(harness: ProgramHarness
     assert kinds[-1] == "config_reloaded"
 
 
+async def test_the_files_as_they_were_end_what_was_said_of_them(harness: ProgramHarness) -> None:
+    """An editor writes half a file, then the same one as before: the last word is not that it cannot be used."""
+    policy = harness.folder / "policies" / "main.yaml"
+    policy.parent.mkdir()
+    policy.write_text('agents:\n  local:\n    allow: ["*"]\n')
+    good: Json = {"box": server()}
+    harness.write_config(good)
+    async with harness.serving():
+        harness.write('{"mcpServers": {"box')
+        await harness.wait_for_log("the configuration as it is now cannot be used")
+        harness.write_config(good)
+        await harness.wait_for_log("configuration: its files can be used again")
+        policy.write_text("agents: [")
+        await harness.wait_for_log("the rules that were in force stay")
+        policy.write_text('agents:\n  local:\n    allow: ["*"]\n')
+        await harness.wait_for_log("policies: the files can be used again")
+
+
 async def test_the_stdio_frontend_reloads_too(harness: ProgramHarness) -> None:
     """Proves: D11. SIGHUP, and the host hears of the new tools."""
     harness.write_config({"box": server()})

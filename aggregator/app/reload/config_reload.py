@@ -169,6 +169,8 @@ class ConfigReload:
             self._source.applied(found_now.config)
             self._redactor.update(loaded.redactor)
         before = self._problems
+        if self.refused:
+            log.info("configuration: its files can be used again")
         self._config, self._problems, self._listed = found_now.config, loaded.problems, loaded.listed
         self.refused, self.kept_back = (), found_now.kept_back
         self._log_changes(found_now, [problem for problem in loaded.problems if problem not in before], requested)

@@ -116,12 +116,15 @@ class PolicyReload:
             seen = now
 
     async def _reload(self) -> None:
+        broken = self._live.broken
         try:
             reloaded = await self._look.take(self._live.reload, self._current.tools.tools, self._views.is_trusted)
         except OSError as error:
             log.error("the policy files cannot be read, the rules in force stay: %s", error)
             return
         log_problems(self._live)
+        if broken and not self._live.broken:
+            log.info("policies: the files can be used again")
         if reloaded.changed:
             assert self._live.rulebook is not None
             log.info("policies: revision %s is in force", self._live.rulebook.revision)

@@ -23,11 +23,12 @@ _PROGRAMS: Final = {
     "pipx": ("pipx", "run"),
     "docker": ("docker", "run", "-i", "--rm"),
     "podman": ("podman", "run", "-i", "--rm"),
-    **{
-        name: (name,)
-        for name in ("node", "python", "python3", "py", "deno", "bun", "uv", "java", "dotnet", "sh", "bash")
-    },
+    "uv": ("uv", "run"),
+    "deno": ("deno", "run"),
+    **{name: (name,) for name in ("node", "python", "python3", "py", "bun", "java", "dotnet", "sh", "bash")},
 }
+# Options of programs before what they start.
+_STARTS: Final = {"python": "-m", "python3": "-m", "py": "-m", "java": "-jar"}
 # Sites with pages about packages: the path of a page, and the kind of the package.
 _PAGES: Final = {
     "www.npmjs.com": (re.compile("/package/(.+)"), "npm"),
@@ -96,11 +97,15 @@ def _source(word: str) -> str | None:
 def _after_name(program: str, rest: Sequence[str]) -> str:
     """Return how to add a server that a program starts, which stands in place of the server's name."""
     before = _PROGRAMS[program]
-    package = next((word for word in rest if word not in before), None)
+    words = [word for word in rest if word != "--"]
+    if words[:1] == [_STARTS.get(program)]:
+        before = (*before, words[0])
+    package = next((word for word in words if word not in before), "")
     name, shown = "NAME", "..."
-    if package is not None and _PACKAGE.fullmatch(package):
+    # The word after another option may be its value.
+    if not package.startswith("-") and _PACKAGE.fullmatch(package):
         name = name if _SCRIPT.search(package) else short_name(package.rpartition("@")[0] or package)
-        shown = package if rest[-1] == package else f"{package} ..."
+        shown = package if words[-1] == package else f"{package} ..."
     return (
         f"{program} is the program, and the server's name is missing. Write "
         f"`aggregator add {name} -- {' '.join(before)} {shown}`."
