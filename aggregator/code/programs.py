@@ -7,11 +7,12 @@ same point: no call of it runs twice.
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 from aggregator.code.sandbox.bounds import CallFailed, ProgramLimits, TooManyPrograms, check_installed
-from aggregator.code.sandbox.prelude import FunctionCall
+from aggregator.code.sandbox.prelude import BESIDE, FunctionCall
 from aggregator.code.sandbox.sandbox import Sandbox
 from aggregator.config.model import Config
 from aggregator.config.settings import Expose
@@ -292,6 +293,7 @@ class ProgramCalls:
         if call.function != "call_tool":
             return
         outcome = "failed" if text is None else "done"
+        text = None if text is None else text.partition(BESIDE)[0]
         self._kept += len(text or "")
         if self._kept > _CHARACTERS_KEPT:
             text = None
@@ -377,7 +379,7 @@ def check_code(views: Views, config: Config | None = None) -> None:
 
 
 def _as_json(result: Mapping[str, Any]) -> str:
-    """Return a result as a program gets it.
+    """Return a result as a program gets it, and after `BESIDE` the text that stands beside its structured content.
 
     Raises:
         CallFailed: it says that the call failed.
@@ -388,16 +390,48 @@ def _as_json(result: Mapping[str, Any]) -> str:
     text = "\n".join(texts)
     if result.get("isError") is True:
         raise CallFailed(text or "The tool says that it failed, and not why.")
-    if result.get("structuredContent") is not None:
-        return encode(result["structuredContent"]).decode()
+    structured = result.get("structuredContent")
+    if structured is not None:
+        if _is_wrapped(structured, blocks):
+            return _text_as_json(structured["result"])
+        beside = "" if not text or _reads_as(text, structured) else f"{BESIDE}{text}"
+        return encode(structured).decode() + beside
     if len(texts) < len(blocks):
         return encode(blocks).decode()
-    if text.lstrip()[:1] in ("{", "["):
-        try:
-            return encode(decode(text.encode("utf-8", "surrogatepass"))).decode()
-        except ValueError:
-            pass
-    return encode(text).decode()
+    return _text_as_json(text)
+
+
+def _text_as_json(value: Any) -> str:
+    """Return a value as JSON; a text that is an object or array is one already."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        with suppress(ValueError):
+            return encode(decode(value.encode("utf-8", "surrogatepass"))).decode()
+    return encode(value).decode()
+
+
+def _reads_as(text: str, value: Any) -> bool:
+    """Return whether a text is a value, as itself or as JSON."""
+    if isinstance(value, str):
+        return text == value
+    try:
+        return bool(decode(text.encode("utf-8", "surrogatepass")) == value)
+    except ValueError:
+        return False
+
+
+def _is_wrapped(structured: Any, blocks: Sequence[Any]) -> bool:
+    """Return whether an SDK put a value that is no object into `{"result": ...}`: the content has it without that."""
+    if not isinstance(structured, dict) or structured.keys() != {"result"}:
+        return False
+    value = structured["result"]
+    texts = [block["text"] for block in blocks if isinstance(block, dict) and isinstance(block.get("text"), str)]
+    if isinstance(value, dict) or len(texts) < len(blocks):
+        return False
+    if len(texts) == 1 and _reads_as(texts[0], value):
+        return True
+    if value is None or (isinstance(value, list) and len(texts) == len(value)):
+        return all(_reads_as(text, one) for text, one in zip(texts, value or (), strict=True))
+    return False
 
 
 def _rows(result: Mapping[str, Any]) -> str:
@@ -406,7 +440,7 @@ def _rows(result: Mapping[str, Any]) -> str:
     Raises:
         CallFailed: the search was refused.
     """
-    found = decode(_as_json(result).encode())
+    found = decode(_as_json(result).partition(BESIDE)[0].encode())
     if isinstance(found, dict) and isinstance(found.get("tools"), list):
         return encode(found["tools"]).decode()
     lines = [line.partition(": ") for line in str(found).splitlines()]

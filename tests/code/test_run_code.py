@@ -9,6 +9,7 @@ import pytest
 
 from aggregator.code import programs as programs_module
 from aggregator.code.sandbox.bounds import CallFailed
+from aggregator.code.sandbox.prelude import BESIDE
 from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import OperatorError
 from aggregator.frontends.v1.execute import CallRunner
@@ -455,6 +456,10 @@ async def test_progress_of_a_tool_is_not_told_under_the_token_of_the_program(
         assert [params["message"] for _, params in channel.notifications] == ["call 1: call_tool maps.drive"]
 
 
+def _structured(value: Any, *texts: str) -> Json:
+    return {"content": [{"type": "text", "text": text} for text in texts], "structuredContent": value}
+
+
 @pytest.mark.parametrize(
     ("result", "value"),
     [
@@ -469,14 +474,58 @@ async def test_progress_of_a_tool_is_not_told_under_the_token_of_the_program(
         ({"content": ["odd", {"type": "text", "text": 7}]}, ["odd", {"type": "text", "text": 7}]),
         (text_result(' {"a": 1e2}'), {"a": 100.0}),
         (text_result("\ud800"), "\ud800"),
+        # What an SDK has to put into an object; the content says that it did.
+        (_structured({"result": [{"a": 1}, {"a": 2}]}, '{"a": 1}', '{"a": 2}'), [{"a": 1}, {"a": 2}]),
+        (_structured({"result": [{"a": 1}]}, '[{"a": 1}]'), [{"a": 1}]),
+        (_structured({"result": ["a", "b"]}, "a", "b"), ["a", "b"]),
+        (_structured({"result": []}), []),
+        (_structured({"result": 5}, "5"), 5),
+        (_structured({"result": None}), None),
+        (_structured({"result": "text"}, "text"), "text"),
+        (_structured({"result": '{"a": 1}'}, '{"a": 1}'), {"a": 1}),
+        # A server's own `result`.
+        (_structured({"result": [1]}, '{"result": [1]}'), {"result": [1]}),
+        (_structured({"result": {"a": 1}}, '{"a": 1}'), {"result": {"a": 1}}),
+        (_structured({"result": [1], "more": 2}, "1"), {"result": [1], "more": 2}),
+        (_structured({"result": [1, 2]}, "1", "two"), {"result": [1, 2]}),
+        (_structured({"result": 5}, "five"), {"result": 5}),
     ],
 )
 def test_what_a_program_gets_of_a_result(result: Json, value: Any) -> None:
-    if value is None:
+    if result.get("isError") is True:
         with pytest.raises(CallFailed, match=r"a|failed, and not why"):
             programs_module._as_json(result)
     else:
-        assert json.loads(programs_module._as_json(result)) == value
+        assert json.loads(programs_module._as_json(result).partition(BESIDE)[0]) == value
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("r = call_tool('maps.drive')\n[r['km'], r['content'][0]['text'], r.text, r.content[0].text]",
+         [7, "Drive north", "Drive north", "Drive north"]),
+        ("rs = [call_tool('maps.drive')]\n[rs[0].text, rs[0]['structuredContent']['km']]", ["Drive north", 7]),
+        ("class A:\n    def __init__(self): self.text = 'own'\na = A()\n[a.text, call_tool('maps.drive')['km']]",
+         ["own", 7]),
+        ("r = call_tool('maps.get_weather', {'city': 'a'})\n[r[0], r['result'][1], r.get('result', []), r.text]",
+         ["sun", "rain", ["sun", "rain"], '["sun", "rain"]']),
+    ],
+)  # fmt: skip
+async def test_a_text_beside_structured_content(
+    open_harness: OpenHarness, version: str, code: str, said: list[Any]
+) -> None:
+    """A program gets what is said beside a value, and a list that an SDK wrapped as the list."""
+
+    async def answering(params: Json) -> Json:
+        if params["name"] == "drive":
+            return _structured({"km": 7}, "Drive north")
+        return _structured({"result": ["sun", "rain"]}, "sun", "rain")
+
+    async with open_harness(expose="code") as harness:
+        harness.fake_upstreams["maps"].answer = answering
+        text, failed = await ran(harness, harness.host("local", version), code)
+        assert not failed, text
+        assert json.loads(text) == said
 
 
 # -- a person has to agree

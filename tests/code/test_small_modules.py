@@ -131,8 +131,6 @@ async def test_a_program_prints_what_it_prints_in_python(
         ("import urllib.request\nurllib.request.urlopen('https://a.example')", "There is no network: call a tool."),
         ("import urllib\nurllib.request.urlopen('https://a.example')", "There is no network: call a tool."),
         ("import dataclasses\ndataclasses.make_dataclass('A', [])", "Of dataclasses there are"),
-        ("from dataclasses import dataclass\n@dataclass(order=True)\nclass A:\n    x: int", "Sort by `key=`"),
-        ("class A:\n    @property\n    def x(self):\n        return 1", "Write a plain method"),
     ],
 )  # fmt: skip
 async def test_what_these_modules_say(sandbox: Sandbox, code: str, text: str) -> None:

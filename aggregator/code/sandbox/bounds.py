@@ -11,9 +11,22 @@ from aggregator.domain.errors import OperatorError
 
 # The modules that a program can import.
 MODULES: Final = (
-    *("asyncio", "base64", "bisect", "collections", "concurrent.futures", "copy", "csv", "dataclasses", "datetime"),
-    *("decimal", "functools", "hashlib", "heapq", "io", "itertools", "json", "logging", "math", "operator", "pprint"),
-    *("random", "re", "statistics", "string", "textwrap", "time", "typing", "unicodedata", "urllib.parse"),
+    *("abc", "asyncio", "base64", "bisect", "collections", "concurrent.futures", "contextlib", "copy", "csv"),
+    *(
+        "dataclasses",
+        "datetime",
+        "decimal",
+        "enum",
+        "fnmatch",
+        "functools",
+        "hashlib",
+        "heapq",
+        "html",
+        "io",
+        "itertools",
+    ),
+    *("json", "logging", "math", "operator", "pprint", "random", "re", "secrets", "statistics", "string", "textwrap"),
+    *("time", "traceback", "types", "typing", "unicodedata", "urllib.parse", "uuid"),
     *("xml.etree.ElementTree", "xml.dom.minidom"),
 )
 
@@ -26,7 +39,8 @@ class TooManyPrograms(Exception):
     """Another program cannot begin: as many run as may."""
 
 
-# The functions of a program. What they return is a JSON text; `CallFailed` is raised inside the program.
+# The functions of a program. What they return is a JSON text, and may be `BESIDE` and another text (`prelude`);
+# `CallFailed` is raised inside the program.
 ProgramFunctions = Callable[[FunctionCall], Awaitable[str]]
 
 

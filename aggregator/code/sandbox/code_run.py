@@ -18,8 +18,10 @@ from pydantic_monty import (
 )
 
 from aggregator.code.sandbox.bounds import CallFailed, ProgramFunctions, ProgramLimits
+from aggregator.code.sandbox.clashes import apart
+from aggregator.code.sandbox.forms import Lines, formed
 from aggregator.code.sandbox.modules import with_modules
-from aggregator.code.sandbox.outcome import Outcome, failure_text, value_text
+from aggregator.code.sandbox.outcome import Outcome, failure_text, raised_text, refused_text, value_text
 from aggregator.code.sandbox.prelude import (
     CALLS_LEFT,
     LATER,
@@ -32,6 +34,7 @@ from aggregator.code.sandbox.prelude import (
     read_call,
 )
 from aggregator.code.sandbox.process_bounds import bound_process
+from aggregator.code.sandbox.refusal import Refusal
 from aggregator.code.sandbox.remedies import with_remedy
 from aggregator.code.sandbox.rewriting import MAPS, rewritten
 from aggregator.domain.bounds.tasks import Tasks
@@ -99,7 +102,10 @@ class CodeRun:
             }
         )
         names = {NOW: _outside, LATER: _outside}
-        code, awaited, prelude = await asyncio.to_thread(_read, code)
+        try:
+            code, awaited, prelude, lines = await asyncio.to_thread(_read, code)
+        except Refusal as refusal:
+            return self._failed(refused_text(refusal, code))
         try:
             async with session:
                 if session.worker_pid is not None:
@@ -111,7 +117,7 @@ class CodeRun:
         except MontyError as error:
             # What was printed before has been handed to the loop, in order.
             await asyncio.sleep(0)
-            return self._failed(_failure(error))
+            return self._failed(_failure(error, lines))
         await asyncio.sleep(0)
         if left or (isinstance(value, str) and value.startswith(_UNAWAITED)):
             return self._failed(f"RuntimeError: {_never_made(left)}")
@@ -184,14 +190,21 @@ def _outside(text: str) -> str:
     raise NotImplementedError
 
 
-def _read(written: str) -> tuple[str, bool, str]:
-    """Return a program, whether `await` stands in it, and its prelude with the modules that it imports."""
+def _read(written: str) -> tuple[str, bool, str, Lines | None]:
+    """Return a program, whether `await` stands in it, its prelude with the modules that it imports, and its lines.
+
+    Raises:
+        Refusal: it has a form that programs cannot have.
+    """
     program = program_of(written)
-    code, parts, maps = rewritten(program, masked(program))
+    named = masked(program)
+    forms = formed(program, named)
+    code, parts, maps = rewritten(forms.code, masked(forms.code))
     without_texts = masked(code)
     awaited = awaits(without_texts)
     code, modules = with_modules(code, without_texts)
-    return code, awaited, prelude_for(awaited, parts) + (MAPS if maps else "") + modules
+    prelude = prelude_for(awaited, parts) + (MAPS if maps else "") + modules + forms.prelude
+    return code, awaited, apart(prelude, named), forms.lines
 
 
 def _never_made(left: Any) -> str:
@@ -205,12 +218,12 @@ def _raised(message: str) -> Mapping[str, Any]:
     return {"exc_type": "RuntimeError", "message": message}
 
 
-def _failure(error: MontyError) -> str:
+def _failure(error: MontyError, lines: Lines | None) -> str:
     """Return why a program ended, as its author can use it."""
     if isinstance(error, MontyCrashedError):
         log.warning("the process of a program ended: %s", error)
         return "MemoryError: the process of the program ended: it used more memory or time than it may, or was killed"
     if not isinstance(error, MontyRuntimeError | MontySyntaxError):
         return error_text(error)
-    said = with_remedy(error.display(format="type-msg"))
-    return failure_text(said, error.traceback(), _PROGRAM)
+    said = with_remedy(raised_text(error.display(format="type-msg")))
+    return failure_text(said, error.traceback(), _PROGRAM, lines)

@@ -15,7 +15,16 @@ class _Dataclasses:
     def dataclass(self, cls=None, slots=False, kw_only=False, match_args=True, weakref_slot=False, **options):
         if cls is not None:
             return _dataclasses.dataclass(cls)
-        return _dataclasses.dataclass(**options)
+        if not options.pop("order", False):
+            return _dataclasses.dataclass(**options)
+        return lambda cls: self._ordered(_dataclasses.dataclass(**options)(cls))
+
+    def _ordered(self, cls):
+        cls.__lt__ = lambda one, other: _x_lt(self._values(one), self._values(other))
+        return cls
+
+    def _values(self, one):
+        return tuple([getattr(one, part.name) for part in self.fields(one)])
 
     def fields(self, one):
         if not _dataclasses.is_dataclass(one):

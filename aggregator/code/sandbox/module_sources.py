@@ -5,7 +5,21 @@ Law: a source defines the object `_added_NAME`, which stands for the module NAME
 
 from typing import Final
 
+from aggregator.code.sandbox.classes_source import ENUM
 from aggregator.code.sandbox.dataclasses_source import DATACLASSES
+from aggregator.code.sandbox.more_sources import (
+    ABC,
+    CONTEXTLIB,
+    FNMATCH,
+    FUNCTOOLS,
+    HTML,
+    RE,
+    SECRETS,
+    TRACEBACK,
+    TYPES,
+    TYPING,
+    UUID,
+)
 from aggregator.code.sandbox.small_sources import COLLECTIONS, HEAPQ, LOGGING, STRING, TEXTWRAP, URLLIB
 from aggregator.code.sandbox.statistics_source import STATISTICS
 from aggregator.code.sandbox.xml_source import XML
@@ -373,25 +387,53 @@ class _Pprint:
 _added_pprint = _Pprint()
 """
 
+_DATETIME: Final = """
+import datetime as _datetime
+
+class _Datetime:
+    MINYEAR = 1
+    MAXYEAR = 9999
+
+    def __init__(self):
+        self.date, self.datetime, self.time = _datetime.date, _datetime.datetime, _datetime.time
+        self.timedelta, self.timezone, self.tzinfo = _datetime.timedelta, _datetime.timezone, _datetime.timezone
+        self.UTC = _datetime.timezone.utc
+
+_added_datetime = _Datetime()
+"""
+
 # By the first part of the name; then the names that can be imported.
 SOURCES: Final = {
+    "abc": ABC,
     "asyncio": _ASYNCIO,
     "collections": COLLECTIONS,
     "concurrent": _CONCURRENT,
+    "contextlib": CONTEXTLIB,
     "dataclasses": DATACLASSES,
+    "datetime": _DATETIME,
+    "enum": ENUM,
+    "fnmatch": FNMATCH,
+    "functools": FUNCTOOLS,
     "heapq": HEAPQ,
+    "html": HTML,
     "io": _IO,
     "json": _JSON,
     "logging": LOGGING,
     "operator": _OPERATOR,
     "pprint": _PPRINT,
+    "re": RE,
+    "secrets": SECRETS,
     "statistics": STATISTICS,
     "string": STRING,
     "textwrap": TEXTWRAP,
+    "traceback": TRACEBACK,
+    "types": TYPES,
+    "typing": TYPING,
     "urllib": URLLIB,
+    "uuid": UUID,
     "xml": XML,
 }
 MODULES_ADDED: Final = (
-    *(*SOURCES, "concurrent.futures", "urllib.parse"),
+    *(*SOURCES, "collections.abc", "concurrent.futures", "urllib.parse"),
     *("xml.etree", "xml.etree.ElementTree", "xml.dom", "xml.dom.minidom"),
 )

@@ -1,11 +1,15 @@
 """The outcome of a program, in words for the model that wrote it."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, time
 from decimal import Decimal
 from typing import Any, Final, Protocol
+
+from aggregator.code.sandbox.forms import Lines
+from aggregator.code.sandbox.refusal import Refusal
 
 # Lines of the program that a traceback names, from its end.
 _FRAMES: Final = 8
@@ -13,6 +17,8 @@ _LINE: Final = 200
 _MESSAGE: Final = 8_000
 # Characters of printed text after which an error is still read.
 _SHORT: Final = 4_000
+# The number of an exception of the program, with the type that it travels as (`classes_source`).
+_OWN: Final = re.compile(r"\A\w+: '?\u2063\d+\u2063")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +75,39 @@ def value_text(value: Any) -> str | None:
             return "(a value that is nested too deeply to be shown)"
 
 
-def failure_text(said: str, frames: Sequence[CodeFrame], own: str) -> str:
+def refused_text(refusal: Refusal, code: str) -> str:
+    """Return why a program was not begun."""
+    lines = code.splitlines()
+    source = lines[refusal.line - 1].strip()[:_LINE] if refusal.line <= len(lines) else ""
+    return (
+        f"line {refusal.line}\n    {source}\nNotImplementedError: programs here cannot have {refusal.what}: "
+        f"{refusal.instead}. No call was made."
+    )
+
+
+def raised_text(said: str) -> str:
+    """Return an error with its type. An exception of the program's own class has the name of that class."""
+    return _OWN.sub("", said)
+
+
+def failure_text(said: str, frames: Sequence[CodeFrame], own: str, lines: Lines | None = None) -> str:
     """Return a traceback. `said` is the error with its type, `own` the file name of the program: only its lines are
-    shown, and under no name of a file.
+    shown, and under no name of a file. `lines` are its author's, if the program was rewritten.
     """
     mine = [frame for frame in frames if frame.filename == own]
-    lines = ["Traceback (most recent call last):"] if mine else []
+    told = ["Traceback (most recent call last):"] if mine else []
     if len(mine) > _FRAMES:
-        lines.append(f"  ({len(mine) - _FRAMES} lines left out)")
+        told.append(f"  ({len(mine) - _FRAMES} lines left out)")
     for frame in mine[-_FRAMES:]:
         inside = frame.function_name
-        lines.append(f"  line {frame.line}{f', in {inside}' if inside and inside != '<module>' else ''}")
-        if frame.source_line and frame.source_line.strip():
-            lines.append(f"    {frame.source_line.strip()[:_LINE]}")
+        named = f", in {inside}" if inside and inside != "<module>" and not inside.startswith("_x_") else ""
+        number, source = (frame.line, frame.source_line) if lines is None else lines.of(frame.line)
+        told.append(f"  line {number}{named}")
+        if source and source.strip():
+            told.append(f"    {source.strip()[:_LINE]}")
     left_out = len(said) - _MESSAGE
-    lines.append(said if left_out <= 0 else f"{said[:_MESSAGE]}… ({left_out} more characters)")
-    return "\n".join(lines)
+    told.append(said if left_out <= 0 else f"{said[:_MESSAGE]}… ({left_out} more characters)")
+    return "\n".join(told)
 
 
 def _plain(value: Any) -> Any:

@@ -14,6 +14,8 @@ from aggregator.wire.codec import decode_from_host
 # The function that leaves the sandbox, under the name that a plain and an awaited program has for it.
 NOW: Final = "_call_now"
 LATER: Final = "_call_later"
+# Stands between the JSON of a value and the text beside it; no JSON has it.
+BESIDE: Final = "\0"
 
 _LITERALS: Final = re.compile(
     r'"""(?:[^"\\]|\\.|"(?!""))*"""|' + r"'''(?:[^'\\]|\\.|'(?!''))*'''" + r'|"(?:[^"\\\n]|\\.)*"|'
@@ -54,8 +56,12 @@ def _asked(function, names, given, more):
             raise TypeError(f"{function} was given {name} twice")
     return _json.dumps([function, {**placed, **more}])
 
-def _kept(value):
+def _kept(value, beside):
     return value
+
+def _value_of(text):
+    value, mark, beside = text.partition("\\0")
+    return _kept(_json.loads(value), beside if mark else None)
 
 def call_tool(*given, **more):
     return _called(_named(given, more))
@@ -68,22 +74,22 @@ def describe_tools(*given, **more):
 """
 _PLAIN: Final = f"""
 def _called(text):
-    return _kept(_json.loads({NOW}(text)))
+    return _value_of({NOW}(text))
 """
 # Counts the calls that no `await` has begun.
 _AWAITED: Final = f"""
-_left = [0]
+_x_left = [0]
 
 def _called(text):
-    _left[0] += 1
+    _x_left[0] += 1
     return _awaited(text)
 
 async def _awaited(text):
-    _left[0] -= 1
-    return _kept(_json.loads(await {LATER}(text)))
+    _x_left[0] -= 1
+    return _value_of(await {LATER}(text))
 """
 # The expression that tells how many calls no `await` has begun, at the end of a program that awaits.
-CALLS_LEFT: Final = "_left[0]"
+CALLS_LEFT: Final = "_x_left[0]"
 
 
 class FunctionCall(NamedTuple):

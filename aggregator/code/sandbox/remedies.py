@@ -34,7 +34,7 @@ _REMEDIES: Final = tuple(
         ),
         (_missing("yaml", "toml", "tomllib", "tabulate"), "Read and write lines, with split, partition and f-strings."),
         (_missing("threading", "multiprocessing", "queue"), "Use asyncio.gather, or concurrent.futures."),
-        (_missing("traceback", "warnings"), "Catch an error as `e`, and print it."),
+        (_missing("warnings"), "Catch an error as `e`, and print it."),
         (_missing("os", "pathlib", "subprocess", "shutil", "tempfile", "glob"), _NO_FILES),
         (
             r"^ModuleNotFoundError",

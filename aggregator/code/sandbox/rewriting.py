@@ -11,11 +11,12 @@ _NAME: Final = r"[^\W\d]\w*"
 # An expression of names, members and simple subscripts: `results[0]`, `call.answer`.
 _VALUE: Final = rf"(?P<value>(?<![\w.\])]){_NAME}(?:\.{_NAME}|\[(?:-?\d+|{_NAME}|\"[^\"\n]*\"|'[^'\n]*')\])*?)"
 _NO_TARGET: Final = r"(?![ \t]*(?:[-+*/%|&^]|//|\*\*|>>|<<)?=(?!=))"
-_KEY: Final = r"\[(?P<quote>[\"'])(?P<key>content|structuredContent|isError)(?P=quote)\]"
+_KEY: Final = r"\[(?P<quote>[\"'])(?P<key>content|structuredContent|isError|result)(?P=quote)\]"
 # result["content"], result.content[0].text: of a result that is the value of the tool itself.
 _PARTS: Final = re.compile(
     rf"{_VALUE}(?:{_KEY}|\.(?P<member>structuredContent|isError)(?![\w(])"
-    rf"|\.content\[(?P<at>\d+)\]\.text(?![\w(])){_NO_TARGET}"
+    rf"|\.content\[(?P<at>\d+)\]\.text(?![\w(])|\.(?P<text>text)(?![\w(])){_NO_TARGET}"
+    rf"|{_VALUE.replace('<value>', '<of>')}\.(?P<get>get)\((?=[\"']result[\"'])"
 )
 # key=counts.get, map(str.strip, ...): methods of built-in types are no values.
 _METHOD: Final = re.compile(
@@ -37,18 +38,32 @@ _MAPS: Final = re.compile(r"(?<![\w.])(?:map|filter)\(")
 PARTS: Final = """
 _results = []
 
-def _kept(value):
-    _results.append(value)
+def _kept(value, beside):
+    _results.append((value, beside))
     return value
 
-def _part(value, key):
+def _said(value):
+    for one, beside in _results:
+        if value is one and beside is not None:
+            return beside
+    return value if isinstance(value, str) else _json.dumps(value)
+
+def _x_part(value, key):
     if isinstance(value, dict) and key in value:
         return value[key]
-    if not (isinstance(value, (str, list)) or any(value is one for one in _results)):
+    if not (isinstance(value, (str, list)) or any(value is one for one, _ in _results)):
         return value[key]
     if key == "content":
-        return [{"type": "text", "text": value if isinstance(value, str) else _json.dumps(value)}]
-    return value if key == "structuredContent" else False
+        return [{"type": "text", "text": _said(value)}]
+    return False if key == "isError" else value
+
+def _x_text_of(value):
+    if any(value is one for one, _ in _results):
+        return _said(value)
+    return value.text
+
+def _x_got(value, key, *default):
+    return value if isinstance(value, list) else value.get(key, *default)
 """
 # A call of a tool cannot stand below a built-in function.
 MAPS: Final = """
@@ -94,9 +109,13 @@ def rewritten(code: str, masked: str) -> Rewritten:
 
 
 def _part(found: re.Match[str]) -> str:
+    if found["get"] is not None:
+        return f"_x_got({found['of']}, "
+    if found["text"] is not None:
+        return f"_x_text_of({found['value']})"
     if found["at"] is not None:
-        return f'_part({found["value"]}, "content")[{found["at"]}]["text"]'
-    return f'_part({found["value"]}, "{found["key"] or found["member"]}")'
+        return f'_x_part({found["value"]}, "content")[{found["at"]}]["text"]'
+    return f'_x_part({found["value"]}, "{found["key"] or found["member"]}")'
 
 
 def _edited(code: str, edits: Iterable[tuple[int, int, str]]) -> str:

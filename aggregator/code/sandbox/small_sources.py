@@ -10,7 +10,61 @@ import collections as _collections
 class _Collections:
     pass
 
+class _ChainMap:
+    def __init__(self, *maps):
+        self.maps = list(maps) or [{}]
+
+    def _whole(self):
+        whole = {}
+        for one in reversed(self.maps):
+            whole.update(one)
+        return whole
+
+    def __getitem__(self, key):
+        for one in self.maps:
+            if key in one:
+                return one[key]
+        raise KeyError(str(key))
+
+    def __setitem__(self, key, value):
+        self.maps[0][key] = value
+
+    def __contains__(self, key):
+        return any([key in one for one in self.maps])
+
+    def __iter__(self):
+        return iter(self._whole())
+
+    def get(self, key, default=None):
+        return self[key] if key in self else default
+
+    def keys(self):
+        return self._whole().keys()
+
+    def values(self):
+        return self._whole().values()
+
+    def items(self):
+        return self._whole().items()
+
+class _CollectionsAbc:
+    pass
+
+class _Kind:
+    def __getitem__(self, kinds):
+        return self
+
+for _kind in ("Awaitable", "AsyncIterator", "AsyncIterable", "Collection", "Container", "Coroutine", "Generator",
+              "Hashable",
+              "Iterator", "Reversible", "Sized", "Callable"):
+    setattr(_CollectionsAbc, _kind, _Kind())
+for _kind, _kinds in (("Mapping", dict), ("MutableMapping", dict), ("Set", set), ("MutableSet", set),
+                      ("MutableSequence", list), ("Sequence", list), ("Iterable", list)):
+    setattr(_CollectionsAbc, _kind, _kinds)
+
 _added_collections = _Collections()
+_added_collections.ChainMap = _ChainMap
+_added_collections.abc = _CollectionsAbc()
 _added_collections.Counter = _collections.Counter
 _added_collections.defaultdict = _collections.defaultdict
 _added_collections.deque = _collections.deque
@@ -22,11 +76,11 @@ _added_collections.OrderedDict = dict
 HEAPQ: Final = """
 class _Heapq:
     def heapify(self, heap):
-        heap.sort()
+        heap[:] = sorted(heap)
 
     def heappush(self, heap, one):
         heap.append(one)
-        heap.sort()
+        heap[:] = sorted(heap)
 
     def heappop(self, heap):
         return heap.pop(0)
@@ -104,8 +158,49 @@ _added_logging = _Logging()
 """
 
 STRING: Final = """
+class _Template:
+    def __init__(self, template):
+        self.template = template
+
+    def _filled(self, values, safe):
+        parts = self.template.split("$")
+        done, at = parts[0], 1
+        while at < len(parts):
+            part = parts[at]
+            if not part and at + 1 < len(parts):
+                done += "$" + parts[at + 1]
+                at += 2
+                continue
+            braced = part[:1] == "{" and "}" in part
+            if braced:
+                name, end = part[1:part.index("}")], part.index("}") + 1
+            else:
+                end = 0
+                while end < len(part) and (part[end] == "_" or part[end].isascii() and part[end].isalnum()):
+                    end += 1
+                name = part[:end]
+            if not name or name[0].isdigit():
+                if not safe:
+                    raise ValueError("Invalid placeholder in string")
+                done += "$" + part
+            elif name in values:
+                done += str(values[name]) + part[end:]
+            elif safe:
+                done += "$" + part
+            else:
+                raise KeyError(name)
+            at += 1
+        return done
+
+    def substitute(self, values=(), **more):
+        return self._filled({**dict(values), **more}, False)
+
+    def safe_substitute(self, values=(), **more):
+        return self._filled({**dict(values), **more}, True)
+
 class _String:
     def __init__(self):
+        self.Template = _Template
         self.ascii_lowercase = "abcdefghijklmnopqrstuvwxyz"
         self.ascii_uppercase = self.ascii_lowercase.upper()
         self.ascii_letters = self.ascii_lowercase + self.ascii_uppercase

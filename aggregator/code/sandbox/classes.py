@@ -1,0 +1,537 @@
+"""Classes that inherit, and what else of classes the interpreter lacks, written as classes that it has.
+
+A class of a program keeps its body, without the bases and the decorators of its methods. A statement after it tells the
+prelude (`classes_source`) its bases and the kinds of its names, so that inheritance happens while the program runs.
+
+Law: what cannot be written so is refused before the program begins.
+"""
+
+import ast
+import builtins
+from typing import Final, NamedTuple
+
+from aggregator.code.sandbox.refusal import Refusal
+
+_NO_BASE: Final = frozenset({"object", "ABC", "Protocol", "Generic"})
+_ENUMERATIONS: Final = {"Enum": None, "IntEnum": "int", "StrEnum": "str"}
+_MIXED: Final = frozenset({"str", "int", "float"})
+_ERRORS: Final = frozenset(
+    name
+    for name, kind in vars(builtins).items()
+    if isinstance(kind, type) and issubclass(kind, BaseException) and not issubclass(kind, Warning)
+)
+# Names of exceptions that the interpreter has under another one, or not at all.
+_SAME_ERROR: Final = {
+    **dict.fromkeys(("IOError", "EnvironmentError", "ConnectionError", "EOFError"), "OSError"),
+    **dict.fromkeys(("ConnectionResetError", "ConnectionRefusedError", "ConnectionAbortedError"), "OSError"),
+    "UnicodeError": "ValueError",
+    "StopAsyncIteration": "Exception",
+}
+_NO_METHODS: Final = {
+    "__getattr__": "write a method, such as `get(name)`",
+    "__getattribute__": "write a method, such as `get(name)`",
+    "__setattr__": "write a method, such as `set(name, value)`",
+    "__delattr__": "write a method",
+    "__new__": "write a function that returns the instance",
+    "__init_subclass__": "call a function after each class",
+    "__class_getitem__": "write a function",
+    "__set_name__": "give the name as an argument",
+    "__get__": "write a method",
+    "__set__": "write a method",
+    "__iadd__": "write a method, such as `add(other)`",
+    "__reversed__": "write a method that returns a list",
+    "__del__": "call a method at the end",
+    "__aiter__": "return a list",
+    "__anext__": "return a list",
+}
+_COMPARING: Final = frozenset({"__lt__", "__gt__", "__le__", "__ge__"})
+_SIGNS: Final[dict[type[ast.cmpop], str]] = {ast.Lt: "<", ast.Gt: ">", ast.LtE: "<=", ast.GtE: ">="}
+_PROTOCOLS: Final = frozenset({"__len__", "__bool__", "__getitem__", "__contains__", "__format__"})
+_KINDS: Final = {
+    "staticmethod": "static",
+    "classmethod": "class",
+    "property": "property",
+    "cached_property": "cached",
+    "abstractproperty": "property",
+}
+_NO_DECORATOR: Final = frozenset({"abstractmethod", "override", "final", "overload"})
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class ClassFacts(NamedTuple):
+    """What of classes a program uses, in all its parts."""
+
+    classes: dict[str, ast.ClassDef]
+    twice: frozenset[str]
+    properties: frozenset[str]
+    methods: frozenset[str]
+    errors: bool
+    ordered: bool
+
+    @property
+    def protocols(self) -> bool:
+        """Whether instances have a length, a truth or parts of their own."""
+        return not self.methods.isdisjoint(_PROTOCOLS)
+
+
+def last_name(node: ast.expr) -> str:
+    """Return the last part of a dotted name, also of one that is called or subscripted; of anything else ``."""
+    if isinstance(node, ast.Call):
+        return last_name(node.func)
+    if isinstance(node, ast.Subscript):
+        return last_name(node.value)
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def facts_of(tree: ast.Module) -> ClassFacts:
+    """Return what of classes a program uses."""
+    classes: dict[str, ast.ClassDef] = {}
+    twice: set[str] = set()
+    properties: set[str] = set()
+    methods: set[str] = set()
+    ordered = False
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            twice |= {node.name} & classes.keys()
+            classes[node.name] = node
+            for decorator in node.decorator_list:
+                options = decorator.keywords if isinstance(decorator, ast.Call) else []
+                ordered |= any(option.arg == "order" for option in options)
+            ordered |= any(last_name(base) in ("IntEnum", "NamedTuple") for base in node.bases)
+            if any(last_name(base) == "NamedTuple" for base in node.bases):
+                methods.add("__len__")
+            for part in node.body:
+                if isinstance(part, _Function):
+                    methods.add(part.name)
+                    if any(_KINDS.get(last_name(of)) in ("property", "cached") for of in part.decorator_list):
+                        properties.add(part.name)
+        elif isinstance(node, ast.Name | ast.Attribute) and last_name(node) == "cmp_to_key":
+            ordered = True
+    ordered |= not methods.isdisjoint(_COMPARING)
+    known = ClassFacts(classes, frozenset(twice), frozenset(properties), frozenset(methods), False, ordered)
+    errors = any(_is_error(known, one, set()) for one in classes.values())
+    return known._replace(errors=errors)
+
+
+def _is_error(facts: ClassFacts, node: ast.ClassDef, seen: set[str]) -> bool:
+    for base in map(last_name, node.bases):
+        if base in facts.classes and base not in seen:
+            if _is_error(facts, facts.classes[base], seen | {base}):
+                return True
+        elif base in _ERRORS:
+            return True
+    return False
+
+
+def name(identifier: str) -> ast.Name:
+    """Return a name that is read."""
+    return ast.Name(identifier, ast.Load())
+
+
+def call(function: str, *given: ast.expr) -> ast.Call:
+    """Return a call of a function of the prelude."""
+    return ast.Call(name(function), list(given), [])
+
+
+def assign(target: str, value: ast.expr) -> ast.Assign:
+    """Return an assignment to a name."""
+    return ast.Assign([ast.Name(target, ast.Store())], value)
+
+
+class ClassForms(ast.NodeTransformer):
+    """Rewrites the classes of a program, and what is done with their instances."""
+
+    def __init__(self, facts: ClassFacts) -> None:
+        self._facts = facts
+        # The class and, in a method, the name of its first argument and whether that is the class.
+        self._within: list[tuple[str, str, bool]] = []
+        self._count = 0
+
+    # Classes
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST | list[ast.stmt]:
+        bases = _Bases(self._facts, node)
+        if bases.typed_dict:
+            return assign(node.name, name("dict"))
+        for decorator in node.decorator_list:
+            self.visit(decorator)
+        own: dict[str, str] = {}
+        body: list[ast.stmt] = []
+        after: list[ast.stmt] = []
+        members: list[ast.expr] = []
+        for part in node.body:
+            if isinstance(part, _Function):
+                body.append(self._method(node, bases, part, own, after))
+            elif isinstance(part, ast.Assign) and all(isinstance(target, ast.Name) for target in part.targets):
+                part.value = self.visit(part.value)
+                names = [last_name(target) for target in part.targets]
+                if bases.enumeration and not names[0].startswith("_"):
+                    members += (ast.Tuple([ast.Constant(one), part.value], ast.Load()) for one in names)
+                else:
+                    own.update(dict.fromkeys(names, "value"))
+                    body.append(part)
+            elif isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
+                if part.value is not None:
+                    part.value = self.visit(part.value)
+                    if last_name(part.value) != "field":
+                        own[part.target.id] = "value"
+                if not bases.enumeration:
+                    body.append(part)
+            elif isinstance(part, ast.Pass | ast.Expr):
+                # A text that documents it, or `...`.
+                continue
+            else:
+                what = "a class within a class" if isinstance(part, ast.ClassDef) else "such a statement in a class"
+                raise Refusal(part.lineno, what, "write it beside the class, or in a method")
+        if bases.named_tuple:
+            return self._named_tuple(node, bases, body, own, after)
+        node.body = self._with_inherited_fields(node, body) or [ast.Pass()]
+        node.bases, node.keywords = [], []
+        told = [name(node.name), ast.Tuple([name(base) for base in bases.names], ast.Load()), _table(own)]
+        if bases.error is not None:
+            told.append(name(_SAME_ERROR.get(bases.error, bases.error)))
+        after.append(ast.Expr(call("_x_class", *told)))
+        if bases.enumeration:
+            mixed = name(bases.mixed) if bases.mixed else ast.Constant(None)
+            made = call("_x_Enumeration", name(node.name), ast.List(members, ast.Load()), mixed)
+            after.append(assign(node.name, made))
+        return [node, *after]
+
+    def _method(
+        self, node: ast.ClassDef, bases: "_Bases", part: _Function, own: dict[str, str], after: list[ast.stmt]
+    ) -> ast.stmt:
+        """Return a method without its decorators; `own` gets its kind, and `after` what they do."""
+        instead = _NO_METHODS.get(part.name)
+        if instead is not None:
+            raise Refusal(part.lineno, f"`{part.name}` of a class", instead)
+        kind, applied = "plain", []
+        for decorator in part.decorator_list:
+            said = last_name(decorator)
+            if said in _KINDS:
+                kind = _KINDS[said]
+            elif said == "setter":
+                kind, part.name = "plain", f"_x_set_{part.name}"
+            elif said == "deleter":
+                raise Refusal(part.lineno, "a deleter of a property", "write a method")
+            elif said not in _NO_DECORATOR:
+                applied.append(self.visit(decorator))
+        part.decorator_list = []
+        if bases.enumeration and part.name == "__init__":
+            part.name = "_x_init"
+        given = [*part.args.posonlyargs, *part.args.args]
+        first = given[0].arg if given and kind != "static" else ""
+        self._within.append((node.name, first, kind == "class"))
+        part = self._function(part)
+        self._within.pop()
+        if part.name == "__init__" and _is_error(self._facts, node, set()):
+            values: list[ast.expr] = [name(one.arg) for one in given[1:]]
+            if part.args.vararg is not None:
+                values.append(ast.Starred(name(part.args.vararg.arg), ast.Load()))
+            kept = ast.Attribute(name(first), "args", ast.Store())
+            part.body.insert(0, ast.Assign([kept], ast.Tuple(values, ast.Load())))
+        if part.name == "__exit__" and self._facts.errors and len(given) == 4:
+            kinds, error = given[1].arg, given[2].arg
+            part.body[:0] = ast.parse(
+                f"if {error} is not None:\n    {error} = _x_own({error})\n    {kinds} = type({error})"
+            ).body
+        own[part.name] = kind
+        for decorator in reversed(applied):
+            of = ast.Attribute(name(node.name), part.name, ast.Load())
+            made = ast.Call(decorator, [of], [])
+            target = ast.Attribute(name(node.name), part.name, ast.Store())
+            after.append(ast.Assign([target], call("_x_plain", made)))
+        return part
+
+    def _with_inherited_fields(self, node: ast.ClassDef, body: list[ast.stmt]) -> list[ast.stmt]:
+        """Return the body of a class; a dataclass has the fields of those of the program which it inherits from."""
+        fields: dict[str, ast.stmt] = {}
+        if _is_dataclass(node):
+            for base in reversed(getattr(node, "base_names", ())):
+                self._fields(base, fields, 0)
+        rest = []
+        for part in body:
+            # A field keeps the place that it has in the base.
+            if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name) and part.target.id in fields:
+                fields[part.target.id] = part
+            else:
+                rest.append(part)
+        return [*fields.values(), *rest]
+
+    def _fields(self, cls: str, fields: dict[str, ast.stmt], depth: int) -> None:
+        node = self._facts.classes.get(cls)
+        if node is None or depth > 20:
+            return
+        # The bases of a class that was rewritten are gone: they are kept for its heirs.
+        for base in reversed(getattr(node, "base_names", ())):
+            self._fields(base, fields, depth + 1)
+        if _is_dataclass(node):
+            for part in node.body:
+                if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
+                    fields[part.target.id] = part
+
+    def _named_tuple(
+        self, node: ast.ClassDef, bases: "_Bases", body: list[ast.stmt], own: dict[str, str], after: list[ast.stmt]
+    ) -> list[ast.stmt]:
+        fields = [part for part in body if isinstance(part, ast.AnnAssign)]
+        methods = [part for part in body if not isinstance(part, ast.AnnAssign)]
+        names = [part.target.id for part in fields if isinstance(part.target, ast.Name)]
+        defaults = [part.value for part in fields if part.value is not None]
+        listed = ast.Tuple([ast.Constant(one) for one in names], ast.Load())
+        if not methods:
+            made = ast.Call(name("_x_namedtuple"), [ast.Constant(node.name), listed], [])
+            made.keywords = [ast.keyword("defaults", ast.Tuple(defaults, ast.Load()))]
+            return [assign(node.name, made)]
+        own = {field: kind for field, kind in own.items() if field not in names} | {"__init__": "plain"}
+        arguments = ast.arguments(
+            posonlyargs=[],
+            args=[ast.arg(one) for one in ("self", *names)],
+            kwonlyargs=[],
+            kw_defaults=[],
+            defaults=defaults,
+        )
+        sets: list[ast.stmt] = [ast.Assign([ast.Attribute(name("self"), one, ast.Store())], name(one)) for one in names]
+        init = ast.parse("def __init__(self): pass").body[0]
+        assert isinstance(init, ast.FunctionDef)
+        init.args, init.body = arguments, sets or [ast.Pass()]
+        node.bases, node.keywords = [], []
+        node.body = [assign("_fields", listed), init, *methods]
+        told = call("_x_class", name(node.name), ast.Tuple([name("_x_Tuple")], ast.Load()), _table(own))
+        return [node, *after, ast.Expr(told)]
+
+    # Functions and what stands in them
+
+    def _function(self, node: _Function) -> _Function:
+        node.args.defaults = [self.visit(one) for one in node.args.defaults]
+        node.args.kw_defaults = [None if one is None else self.visit(one) for one in node.args.kw_defaults]
+        node.decorator_list = [self.visit(one) for one in node.decorator_list]
+        node.body = self._block(node.body)
+        return node
+
+    def _block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        made: list[ast.stmt] = []
+        for statement in statements:
+            new = self.visit(statement)
+            made += new if isinstance(new, list) else [new]
+        return made
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return self._function(node)
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return self._function(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is not None:
+            node.value = self.visit(node.value)
+            if self._is_property(node.target):
+                return self.visit_Assign(ast.Assign([node.target], node.value))
+        return node
+
+    def _is_property(self, node: ast.expr) -> bool:
+        return isinstance(node, ast.Attribute) and node.attr in self._facts.properties
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        of = node.value
+        if isinstance(of, ast.Call) and isinstance(of.func, ast.Name) and of.func.id == "super" and self._within:
+            cls, first, is_class = self._within[-1]
+            if not first:
+                raise Refusal(of.lineno, "`super()` in a static method", "name the class")
+            kind = name(first) if is_class else call("_x_type", name(first))
+            return call("_x_super", name(cls), name(first), kind, ast.Constant(node.attr))
+        node.value = self.visit(of)
+        if isinstance(node.ctx, ast.Load) and self._is_property(node):
+            return call("_x_get", node.value, ast.Constant(node.attr))
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        target = node.targets[0]
+        if len(node.targets) == 1 and isinstance(target, ast.Attribute) and self._is_property(target):
+            of = self.visit(target.value)
+            return ast.Expr(call("_x_set", of, ast.Constant(target.attr), self.visit(node.value)))
+        return self.generic_visit(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        target = node.target
+        if isinstance(target, ast.Attribute) and self._is_property(target):
+            of = self.visit(target.value)
+            now = ast.BinOp(call("_x_get", of, ast.Constant(target.attr)), node.op, self.visit(node.value))
+            return ast.Expr(call("_x_set", of, ast.Constant(target.attr), now))
+        return self.generic_visit(node)
+
+    # Exceptions
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        if node.exc is not None and self._facts.errors:
+            node.exc, node.cause = call("_x_raised", self.visit(node.exc)), None
+            return node
+        return self.generic_visit(node)
+
+    def visit_Try(self, node: ast.Try) -> ast.AST:
+        self.generic_visit(node)
+        if not self._facts.errors or not node.handlers:
+            return node
+        self._count += 1
+        thrown, own = f"_x_thrown{self._count}", f"_x_own{self._count}"
+        ladder: list[ast.stmt] = [ast.Raise()]
+        for handler in reversed(node.handlers):
+            named = [assign(handler.name, name(own))] if handler.name else []
+            body = [*named, *handler.body]
+            test = ast.Constant(True) if handler.type is None else call("isinstance", name(own), handler.type)
+            ladder = [ast.If(test, body, ladder)]
+        kept = assign(own, call("_x_own", name(thrown)))
+        node.handlers = [ast.ExceptHandler(name("BaseException"), thrown, [kept, *ladder])]
+        return node
+
+    # Comparisons, truth and parts
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        if self._facts.ordered and all(type(sign) in _SIGNS for sign in node.ops):
+            rest: list[ast.expr] = []
+            for sign, one in zip(node.ops, node.comparators, strict=True):
+                rest += (ast.Constant(_SIGNS[type(sign)]), one)
+            return call("_x_compare", node.left, *rest)
+        if "__contains__" in self._facts.methods and len(node.ops) == 1:
+            found = call("_x_in", node.left, node.comparators[0])
+            if isinstance(node.ops[0], ast.In):
+                return found
+            if isinstance(node.ops[0], ast.NotIn):
+                return ast.UnaryOp(ast.Not(), found)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        of = node.func
+        if self._facts.ordered and isinstance(of, ast.Attribute) and of.attr == "sort":
+            return ast.Call(name("_x_sort"), [of.value, *node.args], node.keywords)
+        if self._facts.protocols and isinstance(of, ast.Name) and of.id == "bool" and len(node.args) == 1:
+            of.id = "_x_truth"
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        self.generic_visit(node)
+        if "__getitem__" not in self._facts.methods or not isinstance(node.ctx, ast.Load):
+            return node
+        key = node.slice
+        if isinstance(key, ast.Slice):
+            ends = (key.lower, key.upper, key.step)
+            key = call("slice", *(ast.Constant(None) if end is None else end for end in ends))
+        return call("_x_item", node.value, key)
+
+    def _truth(self, test: ast.expr) -> ast.expr:
+        """Return a test that asks instances for their truth."""
+        if self._facts.methods.isdisjoint(("__len__", "__bool__")) or isinstance(test, ast.Compare | ast.Constant):
+            return test
+        if isinstance(test, ast.BoolOp):
+            test.values = [self._truth(one) for one in test.values]
+            return test
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return test
+        return call("_x_truth", test)
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        self.generic_visit(node)
+        node.test = self._truth(node.test)
+        return node
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        self.generic_visit(node)
+        node.test = self._truth(node.test)
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        self.generic_visit(node)
+        node.test = self._truth(node.test)
+        return node
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Not):
+            node.operand = self._truth(node.operand)
+        return node
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        self.generic_visit(node)
+        node.ifs = [self._truth(one) for one in node.ifs]
+        return node
+
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.AST:
+        self.generic_visit(node)
+        if "__format__" in self._facts.methods and node.conversion == -1:
+            spec = node.format_spec or ast.Constant("")
+            return ast.FormattedValue(call("_x_format", node.value, spec), -1, None)
+        return node
+
+    def visit_MatchClass(self, node: ast.MatchClass) -> ast.AST:
+        self.generic_visit(node)
+        heirs = [heir for heir in self._facts.classes if self._inherits(heir, last_name(node.cls), 0)]
+        if not heirs:
+            return node
+        same = [ast.MatchClass(name(heir), node.patterns, node.kwd_attrs, node.kwd_patterns) for heir in heirs]
+        return ast.MatchOr([node, *same])
+
+    def _inherits(self, cls: str, base: str, depth: int) -> bool:
+        node = self._facts.classes.get(cls)
+        if node is None or depth > 20:
+            return False
+        names = getattr(node, "base_names", None) or [last_name(one) for one in node.bases]
+        return base in names or any(self._inherits(one, base, depth + 1) for one in names)
+
+
+class _Bases:
+    """The bases of a class: `names` are those to inherit from while the program runs.
+
+    Raises:
+        Refusal: it inherits from what it cannot.
+    """
+
+    def __init__(self, facts: ClassFacts, node: ast.ClassDef) -> None:
+        self.names: list[str] = []
+        self.error: str | None = None
+        self.enumeration = self.typed_dict = self.named_tuple = False
+        self.mixed: str | None = None
+        said = [last_name(base) for base in node.bases]
+        # For the heirs, as the bases of the class are taken away.
+        node.base_names = said  # type: ignore[attr-defined]
+        for keyword in node.keywords:
+            if keyword.arg not in ("total", "metaclass") or (
+                keyword.arg == "metaclass" and last_name(keyword.value) not in ("ABCMeta", "EnumMeta", "EnumType")
+            ):
+                raise Refusal(node.lineno, f"a class with `{keyword.arg}`", "call a function after the class")
+        self.enumeration = any(one in _ENUMERATIONS for one in said)
+        for base in said:
+            if base in facts.classes:
+                if base in facts.twice:
+                    raise Refusal(node.lineno, f"a base `{base}` that two classes are called", "name them apart")
+                other = facts.classes[base]
+                bases = getattr(other, "base_names", ())
+                self.typed_dict |= "TypedDict" in bases
+                if any(one in _ENUMERATIONS for one in bases):
+                    self.enumeration, self.mixed = True, getattr(other, "mixed", None)
+                self.names.append(base)
+            elif base in _ENUMERATIONS:
+                self.mixed = _ENUMERATIONS[base] or self.mixed
+                self.names += ["_x_Shown"] if _ENUMERATIONS[base] else []
+            elif base in _MIXED and self.enumeration:
+                self.mixed = base
+            elif base == "TypedDict":
+                self.typed_dict = True
+            elif base == "NamedTuple":
+                self.named_tuple = True
+            elif base in _ERRORS:
+                self.error = self.error or base
+            elif base not in _NO_BASE:
+                what = f"a class `{node.name}` that inherits from `{base or 'an expression'}`"
+                raise Refusal(node.lineno, what, f"keep a {base or 'value'} in an attribute of a plain class")
+        if self.enumeration:
+            node.mixed = self.mixed  # type: ignore[attr-defined]
+            self.names.append("_x_Mixed" if self.mixed else "_x_Member")
+
+
+def _is_dataclass(node: ast.ClassDef) -> bool:
+    return any(last_name(decorator) == "dataclass" for decorator in node.decorator_list)
+
+
+def _table(own: dict[str, str]) -> ast.Dict:
+    return ast.Dict([ast.Constant(one) for one in own], [ast.Constant(kind) for kind in own.values()])

@@ -1,0 +1,126 @@
+"""The forms of Python that the interpreter lacks, written in others: classes that inherit, generators.
+
+A program that has none of them is left as it is, letter by letter. Of one that has, the new text has other lines:
+`Lines` finds the author's.
+"""
+
+import ast
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from aggregator.code.sandbox.classes import ClassFacts, ClassForms, facts_of, last_name
+from aggregator.code.sandbox.classes_source import CLASSES, ORDER, PROTOCOLS
+from aggregator.code.sandbox.generators import GeneratorForms
+from aggregator.code.sandbox.generators_source import GENERATORS
+from aggregator.code.sandbox.methods import LACKING_METHODS, METHODS, SUB, MethodForms
+from aggregator.code.sandbox.more_sources import RE
+from aggregator.code.sandbox.refusal import Refusal
+
+# Longer programs are left as they are: to read one takes the interpreter of the gateway for some milliseconds.
+_MOST: Final = 64 * 1024
+# Characters of the new text.
+_MOST_NEW: Final = 512 * 1024
+_LACKING: Final = re.compile(
+    r"\byield\b|\bclass\s+\w+\s*\(\s*[^\s)]|\bsuper\s*\(|\border[ \t]*=|\bcmp_to_key\b|\bnext\s*\("
+    r"|\bdef\s+__(?!init__|repr__|str__|eq__|hash__|enter__|exit__)\w+__"
+    r"|@[ \t]*(?:\w+\.)*(?:property|staticmethod|classmethod|cached_property)\b|" + LACKING_METHODS
+)
+_DEFINED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+class Lines(NamedTuple):
+    """The lines of a program as its author wrote it; `new` and `old` are numbers of lines that belong together."""
+
+    text: tuple[str, ...]
+    new: tuple[int, ...]
+    old: tuple[int, ...]
+
+    def of(self, line: int) -> tuple[int, str]:
+        """Return the author's line for a line of the new text: its number and its text."""
+        at = bisect_right(self.new, line) - 1
+        number = self.old[at] if at >= 0 else 1
+        return number, self.text[number - 1] if number <= len(self.text) else ""
+
+
+class Formed(NamedTuple):
+    """A program in the forms that the interpreter has, what it needs of the prelude, and its author's lines.
+
+    `lines` is None if the program is as its author wrote it.
+    """
+
+    code: str
+    prelude: str
+    lines: Lines | None
+
+
+def formed(code: str, masked: str) -> Formed:
+    """Return a program in the forms that the interpreter has. `masked` has blanks for its texts and comments.
+
+    Raises:
+        Refusal: it has a form that cannot be written in others.
+    """
+    if len(code) > _MOST or _LACKING.search(masked) is None:
+        return Formed(code, "", None)
+    try:
+        tree = ast.parse(code)
+        new, prelude, lines = _written(code, tree)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        # The interpreter says what is wrong with it.
+        return Formed(code, "", None)
+    return Formed(new, prelude, lines) if prelude else Formed(code, "", None)
+
+
+def _written(code: str, tree: ast.Module) -> tuple[str, str, Lines]:
+    """Return the new text, what it needs of the prelude, and its lines. With an empty prelude, nothing is new.
+
+    Raises:
+        Refusal: a form cannot be written in others.
+    """
+    facts = facts_of(tree)
+    lazy = _is_lazy(tree, facts)
+    own = frozenset(node.name for node in ast.walk(tree) if isinstance(node, _DEFINED))
+    methods = MethodForms(own)
+    tree = methods.visit(tree)
+    prelude = ""
+    if methods.changed:
+        prelude += METHODS + (f"{RE}{SUB}" if methods.subs else "")
+    if lazy or facts.classes or facts.ordered:
+        tree = ClassForms(facts).visit(tree)
+        prelude += CLASSES + (ORDER if facts.ordered else "") + (PROTOCOLS if facts.protocols else "")
+    if lazy:
+        tree = GeneratorForms(own).visit(tree)
+        prelude += GENERATORS
+    new = ast.unparse(ast.fix_missing_locations(tree))
+    if len(new) > _MOST_NEW:
+        raise Refusal(1, "so many classes and generators", "write fewer")
+    return new, prelude, _lines(code, tree, new)
+
+
+def _is_lazy(tree: ast.Module, facts: ClassFacts) -> bool:
+    """Return whether a program has values that are made when they are wanted."""
+    if not facts.methods.isdisjoint(("__iter__", "__next__")):
+        return True
+    return any(
+        isinstance(node, ast.Yield | ast.YieldFrom)
+        or (isinstance(node, ast.Call) and last_name(node.func) == "next" and _is_generator(node.args))
+        for node in ast.walk(tree)
+    )
+
+
+def _is_generator(given: list[ast.expr]) -> bool:
+    return bool(given) and isinstance(given[0], ast.GeneratorExp)
+
+
+def _lines(code: str, tree: ast.Module, new: str) -> Lines:
+    """Return which lines belong together. `tree` has the author's lines, and is what `new` was written from."""
+    pairs: dict[int, int] = {}
+    for one, other in zip(_statements(tree), _statements(ast.parse(new)), strict=True):
+        pairs.setdefault(other.lineno, one.lineno)
+    numbers = sorted(pairs)
+    return Lines(tuple(code.splitlines()), tuple(numbers), tuple(pairs[number] for number in numbers))
+
+
+def _statements(tree: ast.AST) -> Iterator[ast.stmt]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.stmt))

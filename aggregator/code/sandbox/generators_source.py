@@ -1,0 +1,251 @@
+"""What `generators` and `machine` need of a program's prelude."""
+
+from typing import Final
+
+GENERATORS: Final = """
+class _x_End:
+    pass
+
+class _x_Returned:
+    def __init__(self, value):
+        self.value = value
+
+_x_END = _x_End()
+
+def _x_is_error(error, kinds):
+    return isinstance(error, kinds)
+
+class _x_Generator:
+    def __init__(self, step):
+        self._step, self._done, self.returned = step, False, None
+
+    def advance(self, sent=None, thrown=None):
+        if self._done:
+            if thrown is not None:
+                raise thrown
+            return _x_END
+        # It is done if this raises: an error that is caught here, and raised again, would lose its lines.
+        self._done = True
+        value = self._step(sent, thrown)
+        if type(value) is _x_Returned:
+            self.returned, value = value.value, _x_END
+        self._done = value is _x_END
+        return value
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        value = self.advance()
+        if value is _x_END:
+            raise StopIteration
+        return value
+
+    def send(self, value):
+        value = self.advance(value)
+        if value is _x_END:
+            raise StopIteration
+        return value
+
+    def throw(self, error, *more):
+        value = self.advance(None, error)
+        if value is _x_END:
+            raise StopIteration
+        return value
+
+    def close(self):
+        self._done = True
+
+    def __repr__(self):
+        return "<generator object>"
+
+class _x_Manager:
+    def __init__(self, generator):
+        self.generator = generator
+
+    def __enter__(self):
+        value = self.generator.advance()
+        if value is _x_END:
+            raise RuntimeError("generator didn't yield")
+        return value
+
+    def __exit__(self, kind, error, trace):
+        if error is None:
+            if self.generator.advance() is not _x_END:
+                raise RuntimeError("generator didn't stop")
+            return False
+        try:
+            value = self.generator.advance(None, error)
+        except BaseException as raised:
+            if type(raised) is type(error) and str(raised) == str(error):
+                return False
+            raise
+        if value is _x_END:
+            return True
+        raise RuntimeError("generator didn't stop after throw()")
+
+    def __call__(self, function):
+        raise TypeError("write `with`: a context manager is no decorator here")
+
+# Types of values that have no functions of the program behind them.
+_x_whole = (list, tuple, dict, set, frozenset, str, bytes, range)
+
+def _x_iter(values):
+    if isinstance(values, _x_whole) or type(values) is _x_Generator:
+        return values if type(values) is _x_Generator else iter(values)
+    if hasattr(values, "__next__") or not hasattr(values, "__iter__"):
+        return iter(values) if not hasattr(values, "__next__") else values
+    made = values.__iter__()
+    return made
+
+def _x_next(values, sent=None):
+    if type(values) is _x_Generator:
+        return values.advance(sent)
+    try:
+        return values.__next__() if hasattr(values, "__next__") else next(values)
+    except StopIteration:
+        return _x_END
+
+def _x_result_of(values):
+    return values.returned if type(values) is _x_Generator else None
+
+def _x_all(values):
+    if isinstance(values, _x_whole) or not (type(values) is _x_Generator or hasattr(values, "__iter__")):
+        return values
+    taken, iterator = [], _x_iter(values)
+    while (value := _x_next(iterator)) is not _x_END:
+        taken.append(value)
+    return taken
+
+def _x_next_of(values, *default):
+    value = _x_next(_x_iter(values) if type(values) is list else values)
+    if value is not _x_END:
+        return value
+    if default:
+        return default[0]
+    raise StopIteration
+
+def _x_iter_of(values, *more):
+    if not more:
+        return _x_iter(values)
+    def step(sent, thrown):
+        value = values()
+        return _x_END if value == more[0] else value
+    return _x_Generator(step)
+
+def _x_each(values, made, wanted, spread):
+    iterators = [None]
+    def step(sent, thrown):
+        if iterators[0] is None:
+            iterators[0] = _x_iter(values)
+        while (value := _x_next(iterators[0])) is not _x_END:
+            if spread:
+                value = _x_all(value)
+                if wanted is None or wanted(*value):
+                    return made(*value)
+            elif wanted is None or wanted(value):
+                return made(value)
+        return _x_END
+    return _x_Generator(step)
+
+def _x_flat(lists):
+    iterators = [None, None]
+    def step(sent, thrown):
+        if iterators[0] is None:
+            iterators[0] = _x_iter(lists)
+        while True:
+            if iterators[1] is not None:
+                value = _x_next(iterators[1])
+                if value is not _x_END:
+                    return value
+            values = _x_next(iterators[0])
+            if values is _x_END:
+                return _x_END
+            iterators[1] = _x_iter(values)
+    return _x_Generator(step)
+
+def _x_flat_each(values, made, wanted, spread):
+    return _x_flat(_x_each(values, made, wanted, spread))
+
+def _x_chain(*lists):
+    return _x_flat(lists)
+
+def _x_enumerate(values, start=0):
+    numbers, iterator = [start - 1], _x_iter(values)
+    def step(sent, thrown):
+        value = _x_next(iterator)
+        if value is _x_END:
+            return _x_END
+        numbers[0] += 1
+        return (numbers[0], value)
+    return _x_Generator(step)
+
+def _x_zip(*lists, strict=False):
+    iterators = [_x_iter(values) for values in lists]
+    def step(sent, thrown):
+        if not iterators:
+            return _x_END
+        values = []
+        for iterator in iterators:
+            value = _x_next(iterator)
+            if value is _x_END:
+                if strict and (values or any([_x_next(other) is not _x_END for other in iterators[1:]])):
+                    raise ValueError("zip() has arguments of different lengths")
+                return _x_END
+            values.append(value)
+        return tuple(values)
+    return _x_Generator(step)
+
+def _x_map(function, *lists):
+    return _x_each(_x_zip(*lists), function, None, True)
+
+def _x_filter(function, values):
+    return _x_each(values, lambda value: value, function or (lambda value: value), False)
+
+def _x_any(values):
+    iterator = _x_iter(values)
+    while (value := _x_next(iterator)) is not _x_END:
+        if value:
+            return True
+    return False
+
+def _x_all_of(values):
+    iterator = _x_iter(values)
+    while (value := _x_next(iterator)) is not _x_END:
+        if not value:
+            return False
+    return True
+
+def _x_islice(values, *ends):
+    start, stop = (0, ends[0]) if len(ends) == 1 else (ends[0] or 0, ends[1])
+    step_by = ends[2] if len(ends) > 2 else 1
+    place, iterator = [0], _x_iter(values)
+    def step(sent, thrown):
+        while stop is None or place[0] < stop:
+            value = _x_next(iterator)
+            if value is _x_END:
+                return _x_END
+            place[0] += 1
+            at = place[0] - 1
+            if at >= start and (at - start) % (step_by or 1) == 0:
+                return value
+        return _x_END
+    return _x_Generator(step)
+
+def _x_takewhile(wanted, values):
+    iterator = _x_iter(values)
+    def step(sent, thrown):
+        value = _x_next(iterator)
+        return value if value is not _x_END and wanted(value) else _x_END
+    return _x_Generator(step)
+
+def _x_dropwhile(wanted, values):
+    iterator, dropping = _x_iter(values), [True]
+    def step(sent, thrown):
+        value = _x_next(iterator)
+        while dropping[0] and value is not _x_END and wanted(value):
+            value = _x_next(iterator)
+        dropping[0] = False
+        return value
+    return _x_Generator(step)
+"""

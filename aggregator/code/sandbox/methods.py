@@ -1,0 +1,186 @@
+"""Methods of built-in types that the interpreter lacks: `x.isocalendar()` becomes a function of the prelude."""
+
+import ast
+import re
+from typing import Final
+
+from aggregator.code.sandbox.classes import name
+
+_METHODS: Final = (
+    *("isocalendar", "toordinal", "utcnow", "fromtimestamp", "utcfromtimestamp", "fromisocalendar", "fromordinal"),
+    *("translate", "maketrans", "format_map", "is_integer", "to_bytes", "from_bytes", "bit_length"),
+)
+LACKING_METHODS: Final = rf"\.(?:{'|'.join(_METHODS)})\(|\.today\(|\bcallable\(|\.subn?\("
+
+METHODS: Final = """
+import datetime as _x_datetime
+from collections import namedtuple as _x_named
+
+_x_IsoCalendarDate = _x_named("IsoCalendarDate", ["year", "week", "weekday"])
+_x_epoch = _x_datetime.date(1970, 1, 1)
+
+def _x_day_of(one):
+    return _x_datetime.date(one.year, one.month, one.day)
+
+def _x_method_toordinal(one):
+    if not isinstance(one, _x_datetime.date):
+        return one.toordinal()
+    return (_x_day_of(one) - _x_epoch).days + 719163
+
+def _x_method_fromordinal(kind, number):
+    if kind is not _x_datetime.date and kind is not _x_datetime.datetime:
+        return kind.fromordinal(number)
+    day = _x_epoch + _x_datetime.timedelta(days=number - 719163)
+    return day if kind is _x_datetime.date else _x_datetime.datetime(day.year, day.month, day.day)
+
+def _x_first_week(year):
+    fourth = _x_datetime.date(year, 1, 4)
+    return fourth - _x_datetime.timedelta(days=fourth.weekday())
+
+def _x_method_isocalendar(one):
+    if not isinstance(one, _x_datetime.date):
+        return one.isocalendar()
+    day = _x_day_of(one)
+    thursday = day + _x_datetime.timedelta(days=3 - day.weekday())
+    week = (day - _x_first_week(thursday.year)).days // 7 + 1
+    return _x_IsoCalendarDate(thursday.year, week, day.weekday() + 1)
+
+def _x_method_fromisocalendar(kind, year, week, day):
+    if kind is not _x_datetime.date and kind is not _x_datetime.datetime:
+        return kind.fromisocalendar(year, week, day)
+    last = _x_method_isocalendar(_x_datetime.date(year, 12, 28))[1]
+    if not 1 <= week <= last:
+        raise ValueError(f"Invalid week: {week}")
+    if not 1 <= day <= 7:
+        raise ValueError(f"Invalid weekday: {day} (range is [1, 7])")
+    found = _x_first_week(year) + _x_datetime.timedelta(days=7 * (week - 1) + day - 1)
+    return found if kind is _x_datetime.date else _x_datetime.datetime(found.year, found.month, found.day)
+
+def _x_method_today(kind):
+    return _x_datetime.datetime.now() if kind is _x_datetime.datetime else kind.today()
+
+def _x_method_utcnow(kind):
+    if kind is not _x_datetime.datetime:
+        return kind.utcnow()
+    return kind.now(_x_datetime.timezone.utc).replace(tzinfo=None)
+
+def _x_method_fromtimestamp(kind, seconds, tz=None):
+    if kind is not _x_datetime.date and kind is not _x_datetime.datetime:
+        return kind.fromtimestamp(seconds, tz)
+    start = _x_datetime.datetime(1970, 1, 1, tzinfo=_x_datetime.timezone.utc)
+    found = start + _x_datetime.timedelta(seconds=seconds)
+    if kind is _x_datetime.date:
+        return found.date()
+    return found.replace(tzinfo=None) if tz is None else found.astimezone(tz)
+
+def _x_method_utcfromtimestamp(kind, seconds):
+    if kind is not _x_datetime.datetime:
+        return kind.utcfromtimestamp(seconds)
+    return _x_method_fromtimestamp(kind, seconds)
+
+def _x_method_maketrans(kind, *given):
+    if kind is not str:
+        return kind.maketrans(*given)
+    if len(given) == 1:
+        return {ord(key) if isinstance(key, str) else key: value for key, value in given[0].items()}
+    if len(given[0]) != len(given[1]):
+        raise ValueError("the first two maketrans arguments must have equal length")
+    table = {ord(one): ord(other) for one, other in zip(given[0], given[1])}
+    return {**table, **{ord(one): None for one in (given[2] if len(given) == 3 else "")}}
+
+def _x_method_translate(one, *given):
+    if not isinstance(one, str):
+        return one.translate(*given)
+    made = []
+    for sign in one:
+        new = given[0].get(ord(sign), sign)
+        made.append("" if new is None else chr(new) if isinstance(new, int) else new)
+    return "".join(made)
+
+def _x_method_format_map(one, values):
+    return one.format(**values) if isinstance(one, str) else one.format_map(values)
+
+def _x_method_is_integer(one):
+    if isinstance(one, float):
+        return one == one and one not in (float("inf"), float("-inf")) and one == int(one)
+    return True if isinstance(one, int) else one.is_integer()
+
+def _x_method_bit_length(one):
+    return (len(bin(abs(one))) - 2 if one else 0) if isinstance(one, int) else one.bit_length()
+
+def _x_method_to_bytes(one, length=1, byteorder="big", signed=False):
+    if not isinstance(one, int):
+        return one.to_bytes(length, byteorder, signed=signed)
+    if one < 0 and not signed:
+        raise OverflowError("can't convert negative int to unsigned")
+    least, most = (-(1 << 8 * length - 1), 1 << 8 * length - 1) if signed and length else (0, 1 << 8 * length)
+    if not least <= one < most:
+        raise OverflowError("int too big to convert")
+    digits = "%0*x" % (2 * length, one % (1 << 8 * length)) if length else ""
+    if byteorder == "little":
+        digits = "".join([digits[at:at + 2] for at in range(len(digits) - 2, -1, -2)])
+    return bytes.fromhex(digits)
+
+def _x_method_from_bytes(kind, given, byteorder="big", signed=False):
+    if kind is not int:
+        return kind.from_bytes(given, byteorder, signed=signed)
+    given = list(given)
+    value = 0
+    for byte in given if byteorder == "big" else reversed(given):
+        value = value * 256 + byte
+    return value - (1 << 8 * len(given)) if signed and given and value >= 1 << 8 * len(given) - 1 else value
+
+def callable(one):
+    return type(one).__name__ in (
+        "function", "builtin_function_or_method", "type", "method", "builtin_method", "partial",
+    ) or hasattr(one, "__call__")
+"""
+# A compiled pattern that replaces by what a function returns.
+SUB: Final = """
+def _x_method_sub(one, made, *given, **more):
+    if isinstance(made, str) or not isinstance(one, _re.Pattern):
+        return one.sub(made, *given, **more)
+    return _re_sub(one, made, *given, **more)[0]
+
+def _x_method_subn(one, made, *given, **more):
+    if not isinstance(one, _re.Pattern):
+        return one.subn(made, *given, **more)
+    text = more.get("string", given[0] if given else "")
+    count = more.get("count", given[1] if len(given) > 1 else 0)
+    if not isinstance(made, str):
+        return _re_sub(one, made, text, count)
+    found = len(one.findall(text))
+    return one.sub(made, text, count=count), min(found, count) if count else found
+"""
+
+
+class MethodForms(ast.NodeTransformer):
+    """Rewrites the calls of such methods; `changed` and `subs` tell what of the prelude a program needs."""
+
+    def __init__(self, own: frozenset[str]) -> None:
+        # The methods that the program defines itself.
+        self._own = own
+        self.changed = False
+        self.subs = False
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        of = node.func
+        if isinstance(of, ast.Name):
+            self.changed |= of.id == "callable"
+        elif isinstance(of, ast.Attribute) and of.attr not in self._own:
+            by_module = isinstance(of.value, ast.Name) and of.value.id in ("re", "time", "_re")
+            if of.attr in ("sub", "subn") and not by_module and node.args and self._may_be_function(node.args[0]):
+                self.changed = self.subs = True
+                return ast.Call(name(f"_x_method_{of.attr}"), [of.value, *node.args], node.keywords)
+            if of.attr in _METHODS or (of.attr == "today" and _is_datetime(of.value)):
+                self.changed = True
+                return ast.Call(name(f"_x_method_{of.attr}"), [of.value, *node.args], node.keywords)
+        return node
+
+    def _may_be_function(self, node: ast.expr) -> bool:
+        return not isinstance(node, ast.Constant | ast.JoinedStr | ast.BinOp)
+
+
+def _is_datetime(node: ast.expr) -> bool:
+    return re.search(r"\bdatetime$", ast.unparse(node)) is not None
