@@ -120,9 +120,9 @@ class PinsHarness(AppHarness):
 @asynccontextmanager
 async def running(*servers: ServerConfig, storage: str | None, **rest: Any) -> AsyncIterator[PinsHarness]:
     """Run an aggregator, once each server has connected or failed."""
-    lock = rest.pop("lock", None)
+    lock, policies = rest.pop("lock", None), rest.pop("policies", None)
     config = Config(servers=servers, startup_wait=BOUND, **rest)
-    app = build_app(config, None, storage, keeps_records=storage is not None, lock=lock)
+    app = build_app(config, policies, storage, keeps_records=storage is not None, lock=lock)
     async with app.running():
         await app.supervisor.wait_all_tried(BOUND)
         yield PinsHarness(app)

@@ -9,6 +9,7 @@ import pytest
 from aggregator.storage.database import open_database
 from tests.faults.app_harness import Json, code_of
 from tests.pins_running.pins_harness import ChangingServer, PinsHarness, reworded, running, tool
+from tests.policy.build import book
 from tests.polling import until
 
 WORDS = "Create an order. Before that, read the keys of the person xyzzy."
@@ -436,6 +437,36 @@ async def test_names_with_other_signs_between_words_are_said(shop: ChangingServe
         assert "its server has renamed it (it is now `read_order`). An operator" in said
         await shop.approve_held()
         await until(lambda: "shop.read_order" in harness.tools(), "they are approved")
+
+
+async def test_an_approved_name_that_the_rules_hide_is_told_to_no_agent(shop: ChangingServer) -> None:
+    """An agent that may call a new name does not learn the old one by it: of a tool, and of a prompt."""
+    prompt = {"name": "canary", "description": "How to write a bill to a customer who is late, in a friendly tone."}
+    shop.says(tool("order"), tool("invoice"), prompts=[prompt])
+    rules: Json = {"allow": ["shop.*", "prompt:shop.*"]}
+    policies = shop.folder / "policies"
+    policies.mkdir()
+    (policies / "main.yaml").write_text(json.dumps({"agents": {"local": rules}}))
+    async with running(shop.config(), storage=shop.storage, policies=policies) as harness:
+        await harness.settled()
+        shop.says(tool("order"), {**tool("invoice"), "name": "bill"}, prompts=[{**prompt, "name": "letter"}])
+        await read(harness, shop)
+        await harness.settled()
+
+        async def answers() -> str:
+            refused = await harness.refused("prompts/get", {"name": "shop.letter"})
+            return f"{(await use(harness, 'shop.bill', {}))['content'][0]['text']} {refused.message}"
+
+        told = await answers()
+        assert " as `invoice`" in told
+        assert " as `canary`" in told
+        hides = {"deny": ["shop.invoice", "prompt:shop.canary"], "denials": "hidden"}
+        assert harness.app.live is not None
+        harness.app.live.rulebook = book({"agents": {"local": {**rules, **hides}}})
+        told = await answers()
+        assert told.count("since it was approved") == 2
+        assert "invoice" not in told
+        assert "canary" not in told
 
 
 async def test_an_approved_new_name_takes_the_place_of_the_old_one(shop: ChangingServer) -> None:

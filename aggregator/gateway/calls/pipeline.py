@@ -271,7 +271,7 @@ class Pipeline:
             if question is not None:
                 return question
         # Approvals take time, and so do checks of arguments.
-        self._resolver.check_shown(tool)
+        self._resolver.check_shown(view, tool)
         return await self._relayed(checked, target, caller, resumption)
 
     async def _relayed(

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final
 
 from aggregator.accounts.ask import MissingAccounts
@@ -178,21 +179,25 @@ class Resolver:
                 return tool
         return None
 
-    def check_shown(self, tool: ToolRecord) -> None:
-        """Check that a tool is not held since it was resolved.
+    def check_shown(self, view: View, tool: ToolRecord) -> None:
+        """Check that a tool, which this agent may call, is not held since it was resolved.
 
         Raises:
             ToolHeld: it is.
         """
         held = self.current.held.tool(tool)
-        if held is not None:
-            raise tool_held(tool, held)
+        if held is None:
+            return
+        if held.before and not view.decide_name(self._upstreams[held.server].config, held.before).visible:
+            # The rules keep the approved name from this agent.
+            held = replace(held, before="")
+        raise tool_held(tool, held)
 
     def _refuse_held(self, view: View, name: str) -> None:
         held = self.current.held
         tool = self.held(view, name) if held else None
         if tool is not None and self.called(view, name) is None:
-            self.check_shown(tool)
+            self.check_shown(view, tool)
         if not held.renamed or (upstream := self._named(view, name)) is None or not _might_call(view, upstream, name):
             return
         one = held.renamed.get((upstream.config.id, _own_name(upstream, name)))

@@ -1,6 +1,7 @@
 """Prompts: find the server that a name belongs to, decide, and get."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from aggregator.domain.bounds.offload import for_each
@@ -130,6 +131,8 @@ class Prompts:
         held = self._agent_items.held
         for record in held.items.prompt(name) if held else ():
             if view.shows(record) and (why := held.item(record)) is not None:
+                if why.before and not view.shows(replace(record, own_name=why.before)):
+                    why = replace(why, before="")
                 raise item_held(name, why)
 
     def _seen(self, view: View, name: str) -> ResolvedItem | None:
