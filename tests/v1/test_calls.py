@@ -116,6 +116,25 @@ async def test_arguments_that_do_not_fit(open_api: OpenApi) -> None:
         assert (await api.call("shop.put", {"amount": 50})).status == 200
 
 
+async def test_corrected_arguments_are_told(open_api: OpenApi) -> None:
+    """In the record of each call, or in a header of a single one; nothing if nothing was corrected."""
+    told = ["/City: as 'city'"]
+    async with open_api("one") as api:
+        answer = await api.calls(("weather__get", {"City": "北京"}), ("weather__get", BEIJING))
+        assert [record.get("corrected") for record in answer.body["results"]] == [told, None]
+        assert [message["content"] for message in answer.body["messages"]] == [SUNNY, SUNNY]
+        assert "x-corrected-arguments" not in answer.headers
+        for _ in range(2):
+            # The second is like one that the connection remembers.
+            answer = await api.call("weather.get", {"City": "北京"})
+            assert answer.body == {"role": "tool", "name": "weather.get", "content": SUNNY}
+            assert json.loads(answer.headers["x-corrected-arguments"]) == told
+            plain = await api.call("weather.get", BEIJING)
+            assert "x-corrected-arguments" not in plain.headers
+        inside = await api.call("call_tool", {"name": "weather.get", "arguments": {"City": "北京"}})
+        assert json.loads(inside.headers["x-corrected-arguments"]) == told
+
+
 async def test_a_call_that_is_not_allowed(open_api: OpenApi) -> None:
     """D5, F3: 403 and a code; the same call of another agent goes on."""
     async with open_api("one") as api, open_api("two") as other:

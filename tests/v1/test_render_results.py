@@ -1,6 +1,7 @@
 """Results as messages: for the model as text, for programs beside it."""
 
 import base64
+import json
 from typing import Any, Final
 
 import pytest
@@ -17,8 +18,9 @@ from aggregator.domain.errors import (
     to_tool_result,
 )
 from aggregator.frontends.v1.parse_calls import CallBatch, ParsedCall
-from aggregator.frontends.v1.render_results import CallOutcome, answer, of_error, of_result, retry_after
+from aggregator.frontends.v1.render_results import CallOutcome, answer, corrections, of_error, of_result, retry_after
 from aggregator.frontends.v1.result_text import as_text
+from aggregator.schemas.refusal import CORRECTED_KEY
 from aggregator.wire.codec import encode
 from tests.laws import examples
 from tests.peers.toolbox import Json
@@ -26,6 +28,22 @@ from tests.unit.strategies import json_values
 
 WANTED: Final = ParsedCall("w.get", {}, "c1")
 DATA: Final = base64.b64encode(b"x" * 100).decode()
+
+
+def test_corrections_are_ascii_in_a_header() -> None:
+    """Whatever an argument is called; and what a server makes of `_meta` is no correction."""
+    said = ["/größe\r\nx-evil: 1: as 'size'"]
+    outcome = of_result(WANTED, {"content": [], "_meta": {CORRECTED_KEY: said}})
+    header = corrections(CallBatch("single", (WANTED,), None), [outcome])
+    assert header is not None
+    assert header.isascii()
+    assert b"\n" not in header
+    assert json.loads(header) == said
+    assert corrections(CallBatch("openai", (WANTED,), None), [outcome]) is None
+    for odd in ("text", 7, {"a": 1}, [1], None, []):
+        plain = of_result(WANTED, {"content": [], "_meta": {CORRECTED_KEY: odd}})
+        assert plain.corrected == ()
+        assert corrections(CallBatch("single", (WANTED,), None), [plain]) is None
 
 
 def test_text_is_joined() -> None:

@@ -152,6 +152,10 @@ def _tool_calls(said: str) -> Part:
         "description": "What the calls belong to, if the body does not say.",
         "schema": {"type": "string", "maxLength": 256},
     }
+    corrected = {
+        "description": "Of a single `tool_call` whose arguments were corrected before the call: how, a list of texts.",
+        "content": {"application/json": {"schema": {"type": "array", "items": {"type": "string"}, "minItems": 1}}},
+    }
     return {
         "summary": "Call tools",
         "description": f"{said} The status is that of the call if there is one, and 200 if there are several: each has "
@@ -161,7 +165,10 @@ def _tool_calls(said: str) -> Part:
         "responses": {
             **_FAILURES,
             **_POSTED,
-            "200": _body(*_FORMS, said="Messages for the conversation, in the form of the calls."),
+            "200": {
+                **_body(*_FORMS, said="Messages for the conversation, in the form of the calls."),
+                "headers": {"X-Corrected-Arguments": corrected},
+            },
             **refused,
             **both,
         },

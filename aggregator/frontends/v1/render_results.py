@@ -3,6 +3,7 @@
 Law: a message holds nothing that a model API would refuse; details for programs stand beside it.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,6 +22,7 @@ from aggregator.domain.missing import InsufficientScope
 from aggregator.domain.schema_walk import deeper_than
 from aggregator.frontends.v1.parse_calls import CallBatch, ParsedCall
 from aggregator.frontends.v1.result_text import as_json, as_text
+from aggregator.schemas.refusal import CORRECTED_KEY
 
 # HTTP statuses of calls that were not made, by error code; all other errors are text for the model, in a 200.
 STATUSES: Final[Mapping[str, int]] = {
@@ -44,12 +46,15 @@ _DEPTH: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """The outcome of one call. `error` tells programs why there is no result of the tool."""
+    """The outcome of one call. `error` tells programs why there is no result of the tool, and `corrected` which
+    arguments were corrected before the call.
+    """
 
     call: ParsedCall
     content: str
     is_error: bool = False
     error: Mapping[str, Any] | None = None
+    corrected: Sequence[str] = ()
 
     @property
     def code(self) -> str | None:
@@ -66,10 +71,13 @@ def of_result(call: ParsedCall, result: Mapping[str, Any]) -> CallOutcome:
     """Return the outcome of a `tools/call` with a result."""
     meta = result.get("_meta")
     error = meta.get(ERROR_META_KEY) if isinstance(meta, Mapping) else None
+    said = meta.get(CORRECTED_KEY) if isinstance(meta, Mapping) else None
+    # A server may have set it to anything.
+    corrected = tuple(one for one in said if isinstance(one, str)) if isinstance(said, list) else ()
     is_error = result.get("isError") is True
     if not is_error or not isinstance(error, Mapping) or not isinstance(error.get("code"), str):
-        return CallOutcome(call, as_text(result), is_error)
-    return CallOutcome(call, as_text(result), True, _shallow(error))
+        return CallOutcome(call, as_text(result), is_error, None, corrected)
+    return CallOutcome(call, as_text(result), True, _shallow(error), corrected)
 
 
 def of_error(call: ParsedCall, error: Exception) -> CallOutcome:
@@ -127,6 +135,15 @@ def scopes_wanted(outcomes: Sequence[CallOutcome]) -> Sequence[str] | None:
     return error["scopes"] if error is not None else None
 
 
+def corrections(batch: CallBatch, outcomes: Sequence[CallOutcome]) -> bytes | None:
+    """Return the corrected arguments of a single `tool_call`, whose answer has no room for them, as JSON in ASCII for a
+    header; None if there are none.
+    """
+    if batch.form != "single" or not outcomes[0].corrected:
+        return None
+    return json.dumps(list(outcomes[0].corrected)).encode()
+
+
 def _shallow(error: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the object, or its scalars alone if it is nested too deeply to be encoded."""
     if not deeper_than(error, _DEPTH):
@@ -149,6 +166,8 @@ def _record(outcome: CallOutcome) -> dict[str, Any]:
     call = outcome.call
     named = {"tool_call_id": call.call_id} if call.call_id is not None else {}
     record = {**named, "name": call.name, "status": outcome.status, "is_error": outcome.is_error}
+    if outcome.corrected:
+        record["corrected"] = list(outcome.corrected)
     return {**record, "error": outcome.error} if outcome.error is not None else record
 
 

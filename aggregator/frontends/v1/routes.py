@@ -18,7 +18,7 @@ from aggregator.frontends.v1.execute import CallRunner
 from aggregator.frontends.v1.openapi import document
 from aggregator.frontends.v1.parse_calls import LONGEST_ID, CallBatch, ParsedCall, read_steps
 from aggregator.frontends.v1.parse_query import read_intent, read_tools_query
-from aggregator.frontends.v1.render_results import CallOutcome, answer, retry_after, scopes_wanted
+from aggregator.frontends.v1.render_results import CallOutcome, answer, corrections, retry_after, scopes_wanted
 from aggregator.frontends.v1.repeated_calls import RepeatedCalls, V1Post
 from aggregator.frontends.web.answer import Answer, AskForScopes
 from aggregator.frontends.web.body_limits import BodyLimits, BodyRefused
@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 V1_PATH: Final = "/v1"
 V1_CALLS_PATH: Final = f"{V1_PATH}/tool_calls"
 CONVERSATION_HEADER: Final = "x-conversation-id"
+CORRECTED_HEADER: Final = b"x-corrected-arguments"
 # The most tools for a message, unless the request says how many.
 _MATCHED: Final = 10
 
@@ -272,6 +273,8 @@ def _response(batch: CallBatch, outcomes: list[CallOutcome], ask_for: AskForScop
     headers_sent = {} if wait is None else {b"retry-after": b"%d" % wait}
     if scopes is not None and ask_for is not None:
         headers_sent[b"www-authenticate"] = ask_for(scopes)
+    if (corrected := corrections(batch, outcomes)) is not None:
+        headers_sent[CORRECTED_HEADER] = corrected
     return V1Response(status, body, headers_sent)
 
 

@@ -191,7 +191,15 @@ def schemas(most_calls: int) -> dict[str, Schema]:
                 "status": {"type": "integer", "enum": sorted({200, *STATUSES.values()})},
                 "is_error": {"type": "boolean"},
             },
-            {**call_id, "error": ref("CallError")},
+            {
+                **call_id,
+                "error": ref("CallError"),
+                "corrected": _list(
+                    _SAID,
+                    minItems=1,
+                    description="The arguments that were corrected before the call: the place, and what was done.",
+                ),
+            },
         ),
         "ToolMessage": answer(message, call_id),
         "SingleResult": answer(message, {**call_id, **trouble}, "The message alone if the call went well."),

@@ -134,7 +134,10 @@ def _sharing(send: Send, origin: str) -> Send:
     """Return a `send` that lets the page at `origin` read the answers (Fetch standard, CORS)."""
     shared = [
         (b"access-control-allow-origin", origin.encode("latin-1")),
-        (b"access-control-expose-headers", b"mcp-session-id, mcp-protocol-version, www-authenticate"),
+        (
+            b"access-control-expose-headers",
+            b"mcp-session-id, mcp-protocol-version, www-authenticate, x-corrected-arguments",
+        ),
         (b"vary", b"origin"),
     ]
 
