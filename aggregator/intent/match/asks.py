@@ -13,7 +13,7 @@ from aggregator.intent.match.explicit import NamedCall
 from aggregator.intent.match.languages import LanguageRow, is_order
 from aggregator.intent.match.names import NameHit, ToolNames
 from aggregator.intent.match.phrasing import is_mention, is_request
-from aggregator.intent.match.places import names_a_work
+from aggregator.intent.match.places import begins_order, names_a_work
 from aggregator.intent.match.slots import end_of, has_possessive, name_at
 from aggregator.intent.match.text import MessageText
 
@@ -136,6 +136,8 @@ def _then_orders(message: MessageText, names: ToolNames, row: LanguageRow, named
     if following is None or not row.by_place.fullmatch(message.before(message.words[named.first].start)):
         return False
     verbs = {split(names.tools[at].own_name)[0] for server in named.servers for at in names.servers[server]}
+    if row.code == "en":
+        return following[1] in verbs or begins_order(message, following.start(1))
     return following[1] in verbs or following[1] in row.orders.split()
 
 

@@ -168,7 +168,8 @@ class LanguageRow:
     @cached_property
     def using(self) -> re.Pattern[str]:
         """The beginning of a clause that orders the use of something."""
-        return re.compile(rf"{self._joined}{_any_of(self.uses)}(?P<directly>{self._filled}$)?")
+        asked = rf"(?:{_any_of(self.asks)}\W{{1,3}})?"
+        return re.compile(rf"{self._joined}{asked}{_any_of(self.uses)}(?P<directly>{self._filled}$)?")
 
     @cached_property
     def refusing(self) -> re.Pattern[str]:
@@ -234,8 +235,15 @@ _EN: Final = LanguageRow(
             "(?:$| )",
         ),
         (
-            r"^\W*(?:(?:please|now|then|and) )?have ",
-            r" (?!(?:be|been|had|ever|to|not|no|any)(?!\w))[a-z]{2,18} (?:this|that|these|it|the|my|our|me|a|an)(?!\w)",
+            r"^\W*(?:(?:please|now|then|and|(?:can|could|would|will) you(?: please)?) )?have ",
+            r" (?!(?:be|been|had|ever|to|not|no|any)(?!\w))[a-z]{2,18} (?:this|that|these|it|the|my|our|me|a|an|all"
+            r"|every[a-z]*|up|out|into|through|over|at|for|who|what|when|where|how|whether)(?!\w)",
+        ),
+        # Can you get x to read this.
+        (
+            r"^\W*(?:(?:please|now|then|and|(?:can|could|would|will) (?:you|we)(?: please)?|let['’]s|i want you to) )?"
+            r"(?:get|ask|tell) ",
+            r" to (?!be|go|work)[a-z]{2,18}(?!\w)",
         ),
         # What is there now: which pods run in x right now, any new bugs in x since yesterday.
         (
@@ -292,6 +300,11 @@ _DE: Final = LanguageRow(
     form_refuses=r"(?<!\w)(?:nicht|keinesfalls|nie|niemals)(?!\w)",
     form_says=(
         (r"^\W*(?:(?:bitte|dann|und) )?lass(?:t)? ", r" (?!mich|uns|es|das |in |sein)[^,.]*en$"),
+        # Kannst du x dafür nutzen?
+        (
+            r"^\W*(?:(?:kannst|könntest|würdest|magst) du|können wir|lass uns)(?: (?:bitte|mal|doch|dafür|dazu))* ",
+            r"(?: (?:bitte|mal|doch|dafür|dazu))* (?:be)?(?:nutzen|verwenden|nehmen|fragen)(?!\w)",
+        ),
         (
             r"^\W*(?:welche[rsmn]?|wie ?viele|gibt es)(?!\w)(?! (?:leute|firmen|menschen|alternativen|vorteile))"
             r"[^,.]{0,40}(?<!\w)(?:gerade|aktuell|derzeit|momentan|jetzt|heute|(?:neue|offene|aktive)[nsr]?)(?!\w)"
@@ -333,7 +346,7 @@ _FR: Final = LanguageRow(
     fetches="récupère récupérez tire extrais extrayez sors télécharge rapatrie",
     puts="envoie envoyez pousse poussez transfère transférez exporte exportez ajoute ajoutez publie publiez",
     uses="ouvre prends prenez utilise utilisez demande demandez interroge interrogez consulte consultez appelle "
-    "appelez essaie essayez essaye "
+    "appelez essaie essayez essaye utiliser interroger consulter "
     "lance lancez exécute exécutez",
     means="avec via par à_l'aide_de au_moyen_de grâce_à en_utilisant",
     places="dans sur",
@@ -386,11 +399,13 @@ _ES: Final = LanguageRow(
     "registra genera genérame traduce tradúceme publica comenta cierra planifica reserva extrae dime dame exporta "
     "importa "
     "convierte prueba cambia renombra elimina quita actualiza despliega escala dibuja averigua investiga echa échale "
-    "échame navega ve vete anda mete inserta carga",
+    "échame navega ve vete anda mete inserta carga me_abres me_creas me_buscas me_pones me_mandas me_envías me_sacas "
+    "me_lees me_traes me_haces me_das me_miras me_guardas me_subes",
     wonders="qué cuál cuáles cuánto cuánta cuántos cuántas quién quiénes dónde si cuándo cómo lo_que",
     fetches="saca sácame tira trae tráeme extrae descarga descárgame recupera",
     puts="sube envía manda exporta añade agrega pasa publica empuja copia lleva",
-    uses="abre usa use utiliza utilice pide pregúntale pregunta_a pregúntale_a échale_un_vistazo_a échale_un_ojo_a "
+    uses="abre usa usar use utiliza utilizar utilice consultar "
+    "pide pregúntale pregunta_a pregúntale_a échale_un_vistazo_a échale_un_ojo_a "
     "dale_a "
     "prueba prueba_con ejecuta lanza llama_a consulta",
     means="con mediante usando vía via por_medio_de a_través_de",
@@ -432,7 +447,8 @@ _JA: Final = LanguageRow(
     form_asks="て|で|(?:て|で)?(?:ください|下さい|ほしい|くれる?|もらえ(?:る|ます|ません)か?|いただけ(?:ます|ません)か"
     "|くれ(?:ます|ません)か|(?:くれ|もらえ)ない(?:かな)?)|お願い(?:します)?|頼む|頼みます|しよう|しましょう"
     "|(?:検索|確認|実行|移動|作成|取得|追加|更新|削除|表示|保存|登録|抽出|調査|翻訳|生成|送信|投稿|一覧)",
-    form_means="で|を(?:使って|用いて|使用して)|に|から|へ|を|上で|経由で|の[^、。]{1,20}[をにへ]",
+    form_means="で|を(?:使って|用いて|使用して)|に|から|へ|を|上で|経由で"
+    "|の(?:(?!について|に関)[^、。]){1,20}(?:[をへ]|に(?!つい|関))",
     form_refuses="ないで|ないよう|なくて|禁止|やめて|止めて|使わない|呼ばない|ずに",
     form_says=(
         ("", " ?(?:は|って|なら)?(?:何[とて]|なん[とて]|どう)(?:言|い)(?:って|う)"),

@@ -57,7 +57,8 @@ _BY: Final = re.compile(
 )
 _GOES_ON: Final = re.compile(
     # What of the server it is: the excel file, the jira board.
-    r"(?: (?:file|sheet|workbook|board|repo|repository|project|wiki|space|dashboard|database|cluster|logs?)(?![a-z]))?"
+    r"(?: (?:file|sheet|workbook|board|repo|repository|project|wiki|space|dashboard|database|cluster|logs?"
+    r"|tickets?|issues?|pages?|cards?|documents?|channel|queue)(?![a-z]))?"
     r"\s*(?:$|[:,]|(?:for|about|called|named|titled|saying|please|now|that says|and|to|that|if|whether|who|what|which"
     r"|where|when|how many|these|this|at|by|with|on|from|before|after|until|since|as|then|again|first|instead|right"
     r"|today|tomorrow|so|because|will you|would you)(?![a-z]))"
@@ -74,7 +75,8 @@ _NOT_THERE: Final = re.compile(
     r"|poem|buch|artikel|kurs|vortrag|gedicht|witz|doku|anleitung|konto|livre|cours|tuto|tutoriel|formation|exposé|blague"
     r"|avis|poème|libro|curso|artículo|charla|guía|chiste|cuenta|poema|vid[eé]o|vídeo)(?:s|es|e|en)?(?!\w)"
     r"|^\W*(?:write|schreib|sag|écris|dis|escribe|di)\S*(?: (?:mir|uns|was|etwas|bitte|mal|something))*"
-    r" (?:on|über|sur|de) |(?<!\w)write(?: [\w-]{1,20}){1,5} on (?:the )?$"
+    r" (?:on|über|sur|de) |(?<!\w)(?:write|draft|compose)(?: [\w-]{1,20}){1,5} on (?:the )?$"
+    r"|^\W*(?:schreib|verfass|entwirf|écri[st]|rédige|escrib[ae]|redact)\S*(?: [\w'’-]{1,20}){1,5} (?:über|sur|sobre) $"
 )
 _SOUGHT: Final = re.compile(r"\s*(?:for|about|whether|if)(?![a-z])")
 
@@ -91,6 +93,11 @@ def find_requests_to_servers(message: MessageText, names: ToolNames) -> Iterator
 def names_a_work(text: str) -> bool:
     """Tell whether a text names a work about something, an account or the like, and so no place to work at."""
     return _NOT_THERE.search(text) is not None
+
+
+def begins_order(message: MessageText, start: int) -> bool:
+    """Tell whether an English order begins at a place; `make sure` is none to a server."""
+    return _ORDER.match(message.plain, start) is not None and not message.plain.startswith("make sure", start)
 
 
 def _in_signs(message: MessageText, names: ToolNames, clause: int) -> Iterator[NamedCall]:
