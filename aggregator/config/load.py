@@ -19,7 +19,7 @@ from aggregator.config.files.jsonfile import JsonObject, kind, read_bytes, read_
 from aggregator.config.files.report import Report, Where, did_you_mean, dotted, nearest
 from aggregator.config.files.trust import TrustList
 from aggregator.config.model import Config
-from aggregator.config.sections import SETTINGS, allowing, is_needed, read_sections
+from aggregator.config.sections import SECTIONS, SETTINGS, allowing, is_needed, read_sections
 from aggregator.config.server_config import LeftOutEntry, ServerConfig
 from aggregator.config.servers.database_password import LatePassword, take_password
 from aggregator.config.servers.entry_key import configuration_of, entry_key
@@ -299,6 +299,8 @@ def _note_keys(root: JsonObject, report: Report) -> Iterator[str]:
             else:
                 report.error((key,), message, fix)
                 yield dotted((key,))
+        elif where := [name for name, section in SECTIONS.items() if key in section.model_fields]:
+            report.warning((key,), message, f"Write it inside {' or '.join(f'`{name}`' for name in where)}.")
         elif fix is not None and nearest(key, ROOT_KEYS) != "$schema":
             report.error((key,), message, fix)
             yield dotted((key,))

@@ -91,6 +91,8 @@ def test_one_bad_field_does_not_cost_the_others(load_file: Load) -> None:
         ({"github": {"command": "x"}}, "github", 'put it inside "mcpServers"'),
         ({"schema": "https://example.com"}, "schema", "Did you mean `$schema`?"),
         ({"zzzz": 1}, "zzzz", "Remove it."),
+        ({"port": 8701}, "port", "Write it inside `http`."),
+        ({"schemas": "as-is"}, "schemas", "Write it inside `http` or `sse` or `stdio`."),
         ({"http": {"prot": 1}}, "http.prot", "Did you mean `port`?"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections import deque
 from math import ceil
 from typing import Final
@@ -26,10 +27,49 @@ _READ_RATE: Final = 2**20
 _EACH: Final = 32
 # Seconds after which the number of lines left out is logged.
 _LOG_AFTER: Final = 5.0
+# What servers with version 1 of the Python SDK write about our probe, which is the first request that they get: this
+# line, and for each kind of request that it is not the name of a field and indented lines, with the method in the
+# first.
+_REPORT: Final = re.compile(r"Failed to validate request: \d+ validation errors? for ")
+_OF_REPORT: Final = re.compile(r"  |\w+\.[\w.]+$")
+_PROBE: Final = "input_value='server/discover'"
+_PROBE_WITHIN: Final = 3
+_REPORT_LINES: Final = 300
+
+
+class ProbeReport:
+    """The report of one child that it does not know our probe. This class decides which lines are of it.
+
+    Law: only the first report counts, only if it names the probe, and so many lines at most.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[str] = []
+        self._lines = 0
+        self._named = False
+        self._over = False
+
+    def own_words(self, line: str) -> list[str]:
+        """Return the lines that are the server's own words, given the next one; those in doubt come later."""
+        if self._over or not (self._lines or _REPORT.search(line)):
+            return [line]
+        if self._lines and (self._lines == _REPORT_LINES or not _OF_REPORT.match(line)):
+            return [*self.rest(), line]
+        self._lines += 1
+        self._named = self._named or _PROBE in line
+        self._held = [] if self._named else [*self._held, line]
+        return self.rest() if len(self._held) == _PROBE_WITHIN else []
+
+    def rest(self) -> list[str]:
+        """Return the lines in doubt, which are the server's own words: the report has ended."""
+        self._over = True
+        held, self._held = self._held, []
+        return held
 
 
 class StderrLog:
-    """The stderr of one child: `LINES_PER_MINUTE` are logged. `tail` holds the last lines.
+    """The stderr of one child, without a report about our probe: `LINES_PER_MINUTE` are logged. `tail` holds the last
+    lines.
 
     words: the last words of the server, which all its children write.
     """
@@ -42,6 +82,7 @@ class StderrLog:
         self._lines = TokenBucket(LINES_PER_MINUTE / 60, LINES_PER_MINUTE)
         self._bytes = TokenBucket(_READ_RATE, _READ_RATE)
         self._unfinished = b""
+        self._report = ProbeReport()
         self._dropped = 0
         self._dropped_timer: asyncio.TimerHandle | None = None
 
@@ -60,12 +101,18 @@ class StderrLog:
         if self._unfinished:
             self._line(self._unfinished, self._loop.time())
             self._unfinished = b""
+        for own in self._report.rest():
+            self._own(own, self._loop.time())
         self._log_dropped()
 
     def _line(self, line: bytes, now: float) -> None:
         text = line[:_BYTES_READ].decode("utf-8", "replace")[:_LINE_READ].rstrip()
         if not text:
             return
+        for own in self._report.own_words(text):
+            self._own(own, now)
+
+    def _own(self, text: str, now: float) -> None:
         self.tail.append(text[:SAID_KEPT])
         self._words.add(text)
         if self._lines.allows(min(ceil(min(len(text), LINE_LIMIT) / _LINE), LINES_PER_MINUTE), now):
