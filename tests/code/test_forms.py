@@ -667,6 +667,14 @@ async def test_a_program_prints_what_python_prints(sandbox: Sandbox, name: str) 
     assert (await sandbox.run(ALL[name], answer, LIMITS, "agent")).text == wanted
 
 
+# Each class has the fields of two others, and each pattern stands for those of all heirs.
+_FIELDS = "".join(f"    f{n}:int=0\n" for n in range(1_500))
+_WIDE = "import dataclasses\n" + "".join(f"@dataclasses.dataclass\nclass D{n}(D{n - 1}): pass\n" for n in range(1, 9))
+_WIDE = _WIDE.replace("class D1(D0): pass\n", f"class D1(object):\n{_FIELDS}")
+_DEEP = "class A0:\n    pass\n" + "".join(f"class A{n}(A0): pass\n" for n in range(1, 40))
+_DEEP += "match call_tool('a'):\n    case " + "A0(n=" * 12 + "1" + ")" * 12 + ": pass\n"
+
+
 @pytest.mark.parametrize(
     ("code", "line", "said"),
     [
@@ -680,6 +688,10 @@ async def test_a_program_prints_what_python_prints(sandbox: Sandbox, name: str) 
         ("def f():\n    print((yield 1))", 2, "`yield` within an expression: write `value = yield x`"),
         ("def f():\n    while (yield 1):\n        pass", 2, "`yield` at such a place"),
         ("f = lambda: (yield 1)", 1, "`yield` in a lambda: write a function"),
+        # Work that would grow faster than the program.
+        ("\n".join(f"class C{n}(C{n - 1}): pass" for n in range(101)), 1, "more than 100 classes: write fewer"),
+        (_WIDE, 1_511, "so many inherited fields and patterns: write fewer"),
+        (_DEEP, 43, "so many inherited fields and patterns: write fewer"),
     ],
 )  # fmt: skip
 async def test_a_form_that_cannot_be_is_refused_before_any_call(
@@ -756,12 +768,12 @@ async def test_bounds_hold_for_what_was_rewritten(sandbox: Sandbox, code: str, s
 @pytest.mark.parametrize(
     "code",
     [
-        f"def f(): yield 1\nx = {'-' * 60_000}1",
+        f"def f(): yield 1\nx = {'-' * 30_000}1",
         f"def f(): yield 1\nx = {'(' * 20_000}1",
-        f"def f(): yield 1\nx = {'1+' * 30_000}1",
-        f"def f(): yield 1\nx = a{'.b' * 30_000}",
-        f"def f(): yield 1\nx = {'not ' * 15_000}1",
-        f"def f(): yield 1\nx = {'lambda: ' * 7_000}1",
+        f"def f(): yield 1\nx = {'1+' * 15_000}1",
+        f"def f(): yield 1\nx = a{'.b' * 15_000}",
+        f"def f(): yield 1\nx = {'not ' * 7_500}1",
+        f"def f(): yield 1\nx = {'lambda: ' * 3_500}1",
         "def f(): yield 1\n" + "".join(f"{' ' * depth}if 1:\n" for depth in range(300)),
         "def f(): yield 1\nx = '\0'",
     ],

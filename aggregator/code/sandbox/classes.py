@@ -12,6 +12,9 @@ from typing import Final, NamedTuple
 
 from aggregator.code.sandbox.refusal import Refusal
 
+_MOST_CLASSES: Final = 100
+# Fields and parts of patterns that are written again for heirs.
+_MOST_COPIED: Final = 5_000
 _NO_BASE: Final = frozenset({"object", "ABC", "Protocol", "Generic"})
 _ENUMERATIONS: Final = {"Enum": None, "IntEnum": "int", "StrEnum": "str"}
 _MIXED: Final = frozenset({"str", "int", "float"})
@@ -63,10 +66,12 @@ class ClassFacts(NamedTuple):
     """What of classes a program uses, in all its parts."""
 
     classes: dict[str, ast.ClassDef]
+    # The names of all bases of each class, theirs too.
+    above: dict[str, frozenset[str]]
+    errors: frozenset[str]
     twice: frozenset[str]
     properties: frozenset[str]
     methods: frozenset[str]
-    errors: bool
     ordered: bool
 
     @property
@@ -85,7 +90,11 @@ def last_name(node: ast.expr) -> str:
 
 
 def facts_of(tree: ast.Module) -> ClassFacts:
-    """Return what of classes a program uses."""
+    """Return what of classes a program uses.
+
+    Raises:
+        Refusal: it has too many of them.
+    """
     classes: dict[str, ast.ClassDef] = {}
     twice: set[str] = set()
     properties: set[str] = set()
@@ -109,19 +118,22 @@ def facts_of(tree: ast.Module) -> ClassFacts:
         elif isinstance(node, ast.Name | ast.Attribute) and last_name(node) == "cmp_to_key":
             ordered = True
     ordered |= not methods.isdisjoint(_COMPARING)
-    known = ClassFacts(classes, frozenset(twice), frozenset(properties), frozenset(methods), False, ordered)
-    errors = any(_is_error(known, one, set()) for one in classes.values())
-    return known._replace(errors=errors)
+    if len(classes) > _MOST_CLASSES:
+        raise Refusal(1, f"more than {_MOST_CLASSES} classes", "write fewer")
+    above = _above(classes)
+    errors = {one for one, bases in above.items() if bases.intersection(_ERRORS) - classes.keys()}
+    return ClassFacts(
+        classes, above, frozenset(errors), frozenset(twice), frozenset(properties), frozenset(methods), ordered
+    )
 
 
-def _is_error(facts: ClassFacts, node: ast.ClassDef, seen: set[str]) -> bool:
-    for base in map(last_name, node.bases):
-        if base in facts.classes and base not in seen:
-            if _is_error(facts, facts.classes[base], seen | {base}):
-                return True
-        elif base in _ERRORS:
-            return True
-    return False
+def _above(classes: dict[str, ast.ClassDef]) -> dict[str, frozenset[str]]:
+    """Return the names of all bases of each class. A base stands before its heirs, so that one pass is enough."""
+    above: dict[str, frozenset[str]] = {}
+    for one, node in sorted(classes.items(), key=lambda item: item[1].lineno):
+        bases = [last_name(base) for base in node.bases]
+        above[one] = frozenset(bases).union(*(above.get(base, ()) for base in bases))
+    return above
 
 
 def name(identifier: str) -> ast.Name:
@@ -147,6 +159,9 @@ class ClassForms(ast.NodeTransformer):
         # The class and, in a method, the name of its first argument and whether that is the class.
         self._within: list[tuple[str, str, bool]] = []
         self._count = 0
+        # The fields of each dataclass, the inherited ones too.
+        self._fields: dict[str, dict[str, ast.stmt]] = {}
+        self._copied = 0
 
     # Classes
 
@@ -224,7 +239,7 @@ class ClassForms(ast.NodeTransformer):
         self._within.append((node.name, first, kind == "class"))
         part = self._function(part)
         self._within.pop()
-        if part.name == "__init__" and _is_error(self._facts, node, set()):
+        if part.name == "__init__" and node.name in self._facts.errors:
             values: list[ast.expr] = [name(one.arg) for one in given[1:]]
             if part.args.vararg is not None:
                 values.append(ast.Starred(name(part.args.vararg.arg), ast.Load()))
@@ -246,9 +261,10 @@ class ClassForms(ast.NodeTransformer):
     def _with_inherited_fields(self, node: ast.ClassDef, body: list[ast.stmt]) -> list[ast.stmt]:
         """Return the body of a class; a dataclass has the fields of those of the program which it inherits from."""
         fields: dict[str, ast.stmt] = {}
-        if _is_dataclass(node):
-            for base in reversed(getattr(node, "base_names", ())):
-                self._fields(base, fields, 0)
+        for base in reversed([last_name(base) for base in node.bases]):
+            fields |= self._fields.get(base, {})
+        self._copy(node.lineno, len(fields))
+        dataclass = _is_dataclass(node)
         rest = []
         for part in body:
             # A field keeps the place that it has in the base.
@@ -256,19 +272,23 @@ class ClassForms(ast.NodeTransformer):
                 fields[part.target.id] = part
             else:
                 rest.append(part)
-        return [*fields.values(), *rest]
-
-    def _fields(self, cls: str, fields: dict[str, ast.stmt], depth: int) -> None:
-        node = self._facts.classes.get(cls)
-        if node is None or depth > 20:
-            return
-        # The bases of a class that was rewritten are gone: they are kept for its heirs.
-        for base in reversed(getattr(node, "base_names", ())):
-            self._fields(base, fields, depth + 1)
-        if _is_dataclass(node):
-            for part in node.body:
+        inherited = list(fields.values())
+        if dataclass:
+            for part in rest:
                 if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
                     fields[part.target.id] = part
+        self._fields[node.name] = fields
+        return [*inherited, *rest] if dataclass else body
+
+    def _copy(self, line: int, parts: int) -> None:
+        """Count parts of the program that are written again.
+
+        Raises:
+            Refusal: they are too many.
+        """
+        self._copied += parts
+        if self._copied > _MOST_COPIED:
+            raise Refusal(line, "so many inherited fields and patterns", "write fewer")
 
     def _named_tuple(
         self, node: ast.ClassDef, bases: "_Bases", body: list[ast.stmt], own: dict[str, str], after: list[ast.stmt]
@@ -465,18 +485,13 @@ class ClassForms(ast.NodeTransformer):
 
     def visit_MatchClass(self, node: ast.MatchClass) -> ast.AST:
         self.generic_visit(node)
-        heirs = [heir for heir in self._facts.classes if self._inherits(heir, last_name(node.cls), 0)]
+        kind = last_name(node.cls)
+        heirs = [heir for heir, bases in self._facts.above.items() if kind in bases]
         if not heirs:
             return node
+        self._copy(node.lineno, len(heirs) * sum(1 for _ in ast.walk(node)))
         same = [ast.MatchClass(name(heir), node.patterns, node.kwd_attrs, node.kwd_patterns) for heir in heirs]
         return ast.MatchOr([node, *same])
-
-    def _inherits(self, cls: str, base: str, depth: int) -> bool:
-        node = self._facts.classes.get(cls)
-        if node is None or depth > 20:
-            return False
-        names = getattr(node, "base_names", None) or [last_name(one) for one in node.bases]
-        return base in names or any(self._inherits(one, base, depth + 1) for one in names)
 
 
 class _Bases:

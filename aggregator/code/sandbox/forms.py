@@ -19,7 +19,7 @@ from aggregator.code.sandbox.more_sources import RE
 from aggregator.code.sandbox.refusal import Refusal
 
 # Longer programs are left as they are: to read one takes the interpreter of the gateway for some milliseconds.
-_MOST: Final = 64 * 1024
+_MOST: Final = 32 * 1024
 # Characters of the new text.
 _MOST_NEW: Final = 512 * 1024
 _LACKING: Final = re.compile(
