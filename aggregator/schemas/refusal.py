@@ -97,6 +97,15 @@ def with_corrections(result: dict[str, Any], corrections: Sequence[Correction]) 
     return {**result, "_meta": {**(meta if isinstance(meta, Mapping) else {}), CORRECTED_KEY: said}}
 
 
+def corrections_in(result: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the corrections that a result names. A server may have written anything there: others are left out."""
+    meta = result.get("_meta")
+    said = meta.get(CORRECTED_KEY) if isinstance(meta, Mapping) else None
+    if not isinstance(said, list):
+        return ()
+    return tuple(one[:_POINTER_SHOWN] for one in said[: _CORRECTIONS_SHOWN + 1] if isinstance(one, str))
+
+
 def _names_sent(faults: Sequence[Fault], schema: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
     """Return a line for each object that lacks members: the names that came, and those that were wanted."""
     wanted: dict[str, list[str]] = {}

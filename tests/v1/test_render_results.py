@@ -44,6 +44,11 @@ def test_corrections_are_ascii_in_a_header() -> None:
         plain = of_result(WANTED, {"content": [], "_meta": {CORRECTED_KEY: odd}})
         assert plain.corrected == ()
         assert corrections(CallBatch("single", (WANTED,), None), [plain]) is None
+    # A header has a bound, whatever a server writes.
+    large = of_result(WANTED, {"content": [], "_meta": {CORRECTED_KEY: ["\U0001f600" * 100_000] * 1_000}})
+    header = corrections(CallBatch("single", (WANTED,), None), [large])
+    assert header is not None
+    assert len(header) < 20_000
 
 
 def test_text_is_joined() -> None:

@@ -22,7 +22,7 @@ from aggregator.domain.missing import InsufficientScope
 from aggregator.domain.schema_walk import deeper_than
 from aggregator.frontends.v1.parse_calls import CallBatch, ParsedCall
 from aggregator.frontends.v1.result_text import as_json, as_text
-from aggregator.schemas.refusal import CORRECTED_KEY
+from aggregator.schemas.refusal import corrections_in
 
 # HTTP statuses of calls that were not made, by error code; all other errors are text for the model, in a 200.
 STATUSES: Final[Mapping[str, int]] = {
@@ -71,9 +71,7 @@ def of_result(call: ParsedCall, result: Mapping[str, Any]) -> CallOutcome:
     """Return the outcome of a `tools/call` with a result."""
     meta = result.get("_meta")
     error = meta.get(ERROR_META_KEY) if isinstance(meta, Mapping) else None
-    said = meta.get(CORRECTED_KEY) if isinstance(meta, Mapping) else None
-    # A server may have set it to anything.
-    corrected = tuple(one for one in said if isinstance(one, str)) if isinstance(said, list) else ()
+    corrected = corrections_in(result)
     is_error = result.get("isError") is True
     if not is_error or not isinstance(error, Mapping) or not isinstance(error.get("code"), str):
         return CallOutcome(call, as_text(result), is_error, None, corrected)
