@@ -79,7 +79,7 @@ def _asks_for(row: LanguageRow, before: str, after: str) -> bool:
         return False
     if _tells_or_refuses(row, before, after):
         return False
-    if row.by_means.search(before):
+    if row.by_means.search(before) or row.opening.search(before):
         return True
     if row.part_of.search(before):
         return False

@@ -83,6 +83,11 @@ class LanguageRow:
         return re.compile(rf"{_any_of(self.asks)}|{self.form_opens}")
 
     @cached_property
+    def opening(self) -> re.Pattern[str]:
+        """The whole of what stands before a name in a request."""
+        return re.compile(self.form_opens)
+
+    @cached_property
     def asking_behind(self) -> re.Pattern[str]:
         """A form of a request at the end of what follows a name."""
         return re.compile(rf"(?:{_any_of(self.asks)}|{self.form_asks})\W{{0,4}}$")
@@ -211,9 +216,13 @@ def _any_of(*lists: str) -> str:
 _EN: Final = LanguageRow(
     "en",
     asks="can_you could_you would_you will_you can_we could_we please let's let_us go_ahead_and i'd_like i_would_like "
-    "i_want_you_to i_need we_need_a we_need_an you_should you_need you'll_need give_me get_me show_me do_a",
+    "any_chance_you_could any_chance_you_can do_me_a_favour_and do_me_a_favor_and i_want_you_to i_need we_need_a "
+    "we_need_an you_should you_need you'll_need give_me get_me show_me do_a",
     objects="the a an my our your this that these those all it",
     uses="use hit fire_up open",
+    # Pipe the result into add_documents.
+    form_opens=r"^\W*(?:(?:and|then|now|next|finally|please) )*(?:pipe|feed|pass|hand|plug|push|put|pour|run) "
+    r"[^,.]{1,40} (?:into|through|to) $",
     form_runs=r"(?:(?:run|call|use|try|execute|invoke) (?:it|that)|do it|give it a (?:try|go|spin|shot))(?!\w)",
     places="in on with using via through from",
     sources="according_to as_per",
@@ -235,7 +244,7 @@ _EN: Final = LanguageRow(
             "(?:$| )",
         ),
         (
-            r"^\W*(?:(?:please|now|then|and|(?:can|could|would|will) you(?: please)?) )?have ",
+            r"^\W*(?:(?:please|now|then|and|(?:can|could|would|will) you(?: please)?|do me a favou?r and) )?have ",
             r" (?!(?:be|been|had|ever|to|not|no|any)(?!\w))[a-z]{2,18} (?:this|that|these|it|the|my|our|me|a|an|all"
             r"|every[a-z]*|up|out|into|through|over|at|for|who|what|when|where|how|whether)(?!\w)",
         ),
@@ -298,6 +307,7 @@ _DE: Final = LanguageRow(
     small="ich du er sie es wir ihr man mein meine dein deine unser unsere sein seine ihre vor nach am an als wenn "
     "weil dass aber oder und nur so sehr schon hier dort frage liebe danke ja nein gibt",
     form_refuses=r"(?<!\w)(?:nicht|keinesfalls|nie|niemals)(?!\w)",
+    form_tells=r"(?:reden|sprechen|diskutieren|plaudern)\W*$",
     form_says=(
         (r"^\W*(?:(?:bitte|dann|und) )?lass(?:t)? ", r" (?!mich|uns|es|das |in |sein)[^,.]*en$"),
         # Kannst du x dafür nutzen?
@@ -346,7 +356,7 @@ _FR: Final = LanguageRow(
     fetches="récupère récupérez tire extrais extrayez sors télécharge rapatrie",
     puts="envoie envoyez pousse poussez transfère transférez exporte exportez ajoute ajoutez publie publiez",
     uses="ouvre prends prenez utilise utilisez demande demandez interroge interrogez consulte consultez appelle "
-    "appelez essaie essayez essaye utiliser interroger consulter "
+    "appelez essaie essayez essaye utiliser interroger consulter demander "
     "lance lancez exécute exécutez",
     means="avec via par à_l'aide_de au_moyen_de grâce_à en_utilisant",
     places="dans sur",
@@ -404,7 +414,7 @@ _ES: Final = LanguageRow(
     wonders="qué cuál cuáles cuánto cuánta cuántos cuántas quién quiénes dónde si cuándo cómo lo_que",
     fetches="saca sácame tira trae tráeme extrae descarga descárgame recupera",
     puts="sube envía manda exporta añade agrega pasa publica empuja copia lleva",
-    uses="abre usa usar use utiliza utilizar utilice consultar "
+    uses="abre usa usar use utiliza utilizar utilice consultar preguntar preguntar_a "
     "pide pregúntale pregunta_a pregúntale_a échale_un_vistazo_a échale_un_ojo_a "
     "dale_a "
     "prueba prueba_con ejecuta lanza llama_a consulta",
