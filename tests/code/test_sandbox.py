@@ -383,6 +383,21 @@ async def test_waiting_for_calls_takes_none_of_the_time(sandbox: Sandbox, functi
     assert (await running).text == "true"
 
 
+async def test_a_program_sleeps_as_long_as_it_says(sandbox: Sandbox, functions: Functions) -> None:
+    """Of two that begin together, the one with less to wait for comes first; a program that polls does not run hot."""
+    code = """
+import asyncio
+
+async def after(seconds, name):
+    await asyncio.sleep(seconds)
+    await call_tool(name)
+
+await asyncio.gather(after(0.2, "late"), after(0.05, "soon"), after(0, "now"))
+"""
+    assert (await run(sandbox, code, functions)).failure is None
+    assert [call.arguments["name"] for call in functions.calls] == ["now", "soon", "late"]
+
+
 async def test_so_many_at_once(sandbox: Sandbox, functions: Functions) -> None:
     """One agent has a share of the programs, and all together have an end."""
     mine = [asyncio.ensure_future(run(sandbox, "call_tool('slow')", functions)) for _ in range(OF_ONE_AGENT)]
@@ -395,7 +410,8 @@ async def test_so_many_at_once(sandbox: Sandbox, functions: Functions) -> None:
     ]
     await until(lambda: len(functions.calls) == AT_MOST)
     with pytest.raises(TooManyPrograms, match="run already"):
-        await sandbox.run("1", functions, LIMITS, "one more")
+        async with asyncio.timeout(10):
+            await sandbox.run("1", functions, LIMITS, "one more")
     functions.release.set()
     for running in (*mine, *others):
         assert (await running).failure is None
