@@ -87,6 +87,8 @@ def _keyword(name: str, inner: Any, schema: Mapping[str, Any], value: Any, root:
             return not number or value >= inner
         case "maximum":
             return not number or value <= inner
+        case "multipleOf":
+            return not number or value % inner == 0
         case "minLength":
             return not isinstance(value, str) or len(value) >= inner
         case "maxLength":
@@ -125,6 +127,7 @@ _LEAVES: Final[dict[str, st.SearchStrategy[Any]]] = {
     "const": st.sampled_from(_SCALARS),
     "minimum": st.integers(0, 3),
     "maximum": st.integers(0, 3),
+    "multipleOf": st.integers(1, 3),
     "minLength": st.integers(0, 3),
     "maxLength": st.integers(0, 3),
     "uniqueItems": st.booleans(),

@@ -58,6 +58,11 @@ TEXT, NUMBER, WHOLE, NULL = {"type": "string"}, {"type": "number"}, {"type": "in
 TREE = {**object_of(value=TEXT, next={"$ref": "#"})}
 # What an upgrade does, and approved calls go on.
 GOES_ON: list[tuple[Any, Any]] = [
+    (object_of(a={**NUMBER, "multipleOf": 4}), object_of(a={**NUMBER, "multipleOf": 2})),
+    (object_of(a={"allOf": [{"multipleOf": 3}, {"multipleOf": 4}]}), object_of(a={"multipleOf": 2})),
+    (object_of(a=WHOLE), object_of(a={**WHOLE, "multipleOf": 1})),
+    (object_of(a={"enum": [2, 4, "x"]}), object_of(a={"multipleOf": 2})),
+    (object_of(a=TEXT), object_of(a={**TEXT, "multipleOf": 2})),
     (object_of(a=TEXT), object_of(a={**TEXT, "description": "Other", "title": "A", "default": "x"})),
     (object_of(a=TEXT), object_of(a=TEXT, b=WHOLE)),
     (object_of("a", a=TEXT), object_of(a=TEXT)),
@@ -132,6 +137,12 @@ GOES_ON: list[tuple[Any, Any]] = [
 ]
 # What breaks calls as they were approved, or cannot be decided.
 BREAKS: list[tuple[Any, Any]] = [
+    (object_of(a={**NUMBER, "multipleOf": 2}), object_of(a={**NUMBER, "multipleOf": 4})),
+    (object_of(a={**NUMBER, "multipleOf": 3}), object_of(a={**NUMBER, "multipleOf": 2})),
+    (object_of(a={**NUMBER, "multipleOf": True}), object_of(a={**NUMBER, "multipleOf": 1})),
+    (object_of(a=NUMBER), object_of(a={**NUMBER, "multipleOf": 1})),
+    (object_of(a=WHOLE), object_of(a={**WHOLE, "multipleOf": 2})),
+    (object_of(a={"enum": [2, 3]}), object_of(a={"multipleOf": 2})),
     (object_of(a=TEXT), object_of("a", a=TEXT)),
     (object_of(a=TEXT), object_of("b", a=TEXT, b=TEXT)),
     (object_of(a=NUMBER), object_of(a=WHOLE)),
