@@ -141,11 +141,6 @@ class JudgedChange(NamedTuple):
     served: bool = False
     takes_less: bool = False
 
-    @property
-    def held(self) -> bool:
-        """True if the item is not shown."""
-        return self.waits and not self.served
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JudgedList:
