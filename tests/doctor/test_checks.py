@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Any, Final, Literal, get_args
 
 import pytest
 from hypothesis import given
@@ -16,7 +16,7 @@ from aggregator.doctor.checks.configuration import UnusableConfig, of_problems, 
 from aggregator.doctor.checks.gateway import GatewayFacts, HttpAnswer, of_answer, of_certificate, of_gateway
 from aggregator.doctor.checks.host_files import HostFacts, OwnEntry, of_host
 from aggregator.doctor.checks.model_view import ToolsSeen, ToolsThere, of_seen
-from aggregator.doctor.checks.policies import Denial, of_denials, of_keys
+from aggregator.doctor.checks.policies import Denial, PolicyFacts, of_denials, of_keys, of_policies
 from aggregator.doctor.checks.servers import ServerFacts, of_asking, of_growing, of_servers
 from aggregator.doctor.checks.storage import StorageFacts, of_held, of_storage
 from aggregator.doctor.codes import CODES
@@ -191,6 +191,22 @@ def test_an_answer_is_a_finding_unless_it_serves(status: int | None, said: str) 
     found = list(of_answer(HttpAnswer("Cursor", "cursor", "/f", "http://127.0.0.1:1/mcp", status, said)))
     assert bool(found) == (status is None or status >= 400)
     assert all(map(well_formed, found))
+
+
+@pytest.mark.parametrize(
+    ("where", "place", "says"),
+    [("agents.one", "main.yaml: agents.one", "agents.one: Odd."), ("", "main.yaml", "Odd.")],
+)
+@pytest.mark.parametrize("severity", ["error", "warning"])
+def test_a_problem_of_a_policy_file_is_told_with_its_place(
+    where: str, place: str, says: str, severity: Literal["error", "warning"]
+) -> None:
+    """D5: The file, and the place inside if it has one."""
+    problem = Problem("main.yaml", where, "Odd.", "Mend it.", severity)
+    facts = PolicyFacts(PLACE, True, True, [problem][: severity == "error"], [problem][: severity == "warning"], None)
+    (finding,) = of_policies(facts)
+    assert (finding.where, finding.message, finding.fix) == (place, says, "Mend it.")
+    assert finding.code == ("policy_broken" if severity == "error" else "policy_warning")
 
 
 @pytest.mark.parametrize(

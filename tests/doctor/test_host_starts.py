@@ -1,5 +1,7 @@
 """Servers that come up in a shell, and not where a host starts the aggregator."""
 
+import os
+import sys
 from collections.abc import Sequence
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from aggregator.doctor.checks.host_starts import LostServer, of_host_start
 from aggregator.doctor.finding import CheckFinding
 from aggregator.doctor.gather.one_session import ToldStates
+from aggregator.doctor.gather.stdio_session import stdio_session
 from tests.doctor.place import Place
 
 INSTALL = "aggregator install cursor --replace"
@@ -130,3 +133,26 @@ async def test_each_such_server_is_named_with_its_last_words(place: Place) -> No
     assert "box comes up in this shell, and not where Claude Desktop" in finding["message"]
     assert "no certificate for REQUESTS_CA_BUNDLE" in finding["message"]
     assert finding["message"].isprintable()
+
+
+# A gateway whose list has three pages.
+PAGED = """
+import json, sys
+PAGES = {"": ("a", "1"), "1": ("b", "2"), "2": ("c", None)}
+for line in sys.stdin:
+    message = json.loads(line)
+    if message["method"] == "initialize":
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "x"}}
+    elif message["method"] == "tools/list":
+        name, following = PAGES[message["params"].get("cursor", "")]
+        result = {"tools": [{"name": name, "inputSchema": {"type": "object"}}]}
+        result |= {"nextCursor": following} if following else {}
+    else:
+        continue
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+
+
+async def test_every_page_of_a_list_is_read() -> None:
+    session = await stdio_session(sys.executable, ["-c", PAGED], os.environ, None, None, 20.0)
+    assert (session.fault, session.names) == (None, ("a", "b", "c"))

@@ -126,8 +126,8 @@ async def test_what_a_server_says_of_its_tools_counts_as_soon_as_it_is_trusted()
         assert harness.upstream("box") is before
 
 
-async def test_a_call_that_outlasts_its_server_is_answered_so() -> None:
-    """Proves: C4. Nobody knows what became of it; a call of the same name finds nothing any more."""
+async def test_a_call_that_outlasts_its_server_is_answered_so(caplog: pytest.LogCaptureFixture) -> None:
+    """Proves: C4. Nobody knows what became of it; a call of the same name finds nothing any more. The log says it."""
     toolbox = server_config(
         "box", type="local", target="tests.peers.sdk:build", timeout=600, limits={"max_timeout": 600}
     )
@@ -139,6 +139,7 @@ async def test_a_call_that_outlasts_its_server_is_answered_so() -> None:
             result: Json = await held
         assert result["_meta"]["aggregator/error"]["code"] == "outcome_unknown"
         assert harness.tools() == []
+        assert "server box is stopped with 1 calls under way" in caplog.messages
 
 
 async def test_editing_again_and_again_leaves_nothing_behind() -> None:
