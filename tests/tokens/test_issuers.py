@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import time
 from pathlib import Path
 
@@ -85,7 +86,10 @@ async def test_what_an_issuer_said_does_not_count_for_longer_after_the_clock_was
         assert tokens.known(signed, now - 3 * 3600.0) is not None, "its end is written in it"
 
 
-async def test_known_keys_count_while_the_issuer_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_known_keys_count_while_the_issuer_is_away(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     async with authorization_server() as idp:
         tokens = verifier(idp)
         assert isinstance(await tokens.verify(idp.token("alice", audience=AUDIENCE)), VerifiedToken)
@@ -94,6 +98,14 @@ async def test_known_keys_count_while_the_issuer_is_away(monkeypatch: pytest.Mon
         monkeypatch.setattr(jwks, "REFRESH_AFTER", -1.0)
         await tokens.refresh()
         assert isinstance(tokens.check(idp.token("bob", audience=AUDIENCE), time.time()), VerifiedToken)
+        again = f"the keys of the issuer {idp.issuer} can be had again"
+        assert again not in caplog.messages
+        away = dict(idp.instead)
+        idp.instead.clear()
+        for _ in range(2):
+            await tokens.refresh()
+        assert caplog.messages.count(again) == 1, "not with each later reading"
+        idp.instead.update(away)
         # Of a key that is not known nothing can be said: it may be a new one.
         idp.keys.rotate()
         assert isinstance(await tokens.verify(idp.token("bob", audience=AUDIENCE)), Unverified)
