@@ -1,6 +1,7 @@
 # ruff: noqa: E501 - programs
 """Forms of Python that the interpreter lacks: every program here prints what Python prints."""
 
+import asyncio
 import contextlib
 import io
 import json
@@ -37,11 +38,16 @@ async def answer(call: FunctionCall) -> str:
         raise CallFailed(str(error)) from None
 
 
+async def answered_later(name: str, arguments: dict[str, Any] | None = None) -> Any:
+    return answered(name, arguments)
+
+
 def by_python(code: str) -> str:
     """Return what Python prints for a program."""
+    names = {"call_tool": answered_later if "await " in code else answered, "__name__": "__main__"}
     printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(code, "program", "exec"), {"call_tool": answered, "__name__": "__main__"})  # noqa: S102 - our own
+    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+        exec(compile(code, "program", "exec"), names)  # noqa: S102 - our own
     return printed.getvalue().rstrip("\n")
 
 
@@ -638,6 +644,48 @@ print("hello".translate(str.maketrans("el", "ip")), "a-b".translate(str.maketran
 print((5.0).is_integer(), (5.5).is_integer(), (1023).bit_length(), (258).to_bytes(2, "big"), int.from_bytes(b"\\x01\\x02", "little"))
 print(callable(print), callable(title), callable(3), callable(str))
 """,
+    "names": """
+import calendar, sys
+from functools import partial
+from typing import TypeVar, Generic
+T = TypeVar("T", bound=int)
+class Kept(Generic[T]):
+    def get(self): return 1
+def named(): pass
+print(named.__name__, (lambda: 1).__name__, Kept.__name__, Kept().get.__name__ if False else "get", type(3).__name__)
+print(list(map(str.upper, "ab")), sorted(["b", "A"], key=str.casefold), str.format("{}-{}", 1, 2), partial(str.replace, "aa")("a", "b"))
+print([f(x) for f, x in ((str.strip, " a "), (str.split, "a b"))], dict.fromkeys("ab"), dict.get({"a": 1}, "b", 5), list.count([1, 1], 1))
+print(calendar.month_name[3], list(calendar.day_abbr)[0], calendar.monthrange(2024, 2), calendar.isleap(1900), calendar.monthcalendar(2026, 11)[0])
+def main():
+    print("ends here")
+    return 0
+if __name__ == "__main__":
+    try:
+        main()
+    except Exception:
+        print("no exception")
+    sys.exit(main())
+print("never")
+""",
+    "fields": """
+from dataclasses import dataclass, field
+from typing import Any
+@dataclass(order=True)
+class Job:
+    priority: int
+    name: str = field(compare=False)
+    raw: Any = field(default=None, compare=False, repr=False)
+@dataclass(order=True)
+class Timed(Job):
+    at: int = 0
+@dataclass(frozen=True)
+class Key:
+    a: int
+    b: list = field(default_factory=list, hash=False, compare=False)
+print(sorted([Job(2, "a", {}), Job(1, "z", [])]), Job(1, "a") == Job(1, "b"), Job(1, "a") != Job(2, "a"), Job(1, "a", 5))
+print(Timed(1, "x", at=3), Timed(1, "x", at=3) == Timed(1, "y", at=3), Timed(1, "x", at=1) < Timed(1, "a", at=2))
+print(len({Key(1, [1]), Key(1, [2])}), Key(1) == Key(1, [3]))
+""",
     "modules": """
 import uuid, html, fnmatch, types
 from collections import ChainMap, OrderedDict
@@ -658,12 +706,81 @@ print(Template("$a ${b}c $$5 $d").safe_substitute(a=1, b=2), Template("$a").subs
 print(cast(int, "x"), isinstance({}, Mapping), isinstance([], Iterable), reduce(lambda a, b: a + b, [1, 2]), partial(max, 3)(2))
 """,
 }
-ALL: Final = {**GENERATORS, **CLASSES, **METHODS}
+LATER: Final = {
+    "managers": """
+import asyncio
+class Client:
+    def __init__(self, name):
+        self.name = name
+    async def __aenter__(self):
+        print("opens", self.name)
+        return self
+    async def __aexit__(self, kind, error, trace):
+        print("closes", self.name, error)
+        return isinstance(error, ValueError)
+    async def get(self, n):
+        return (await call_tool("get", {"n": n}))["n"]
+async def main():
+    async with Client("a") as a, Client("b"):
+        print(await a.get(1))
+    async with Client("c"):
+        raise ValueError("kept in")
+    try:
+        async with Client("d"):
+            raise KeyError("let out")
+    except KeyError as error:
+        print(error)
+    async def early():
+        async with Client("e") as e:
+            return await e.get(5)
+    print(await early())
+asyncio.run(main())
+""",
+    "tasks": """
+import asyncio
+total = 0
+lock = asyncio.Lock()
+async def add(n):
+    global total
+    async with lock:
+        now = total
+        await asyncio.sleep(0.001)
+        total = now + (await call_tool("add", {"n": n}))["n"]
+    return n * 10
+async def main():
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(add(n)) for n in (1, 2, 3)]
+    print([task.result() for task in tasks], total, lock.locked())
+    limit = asyncio.Semaphore(2)
+    async def limited(n):
+        async with limit:
+            return await add(n)
+    print(await asyncio.gather(*(limited(n) for n in (4, 5))))
+asyncio.run(main())
+""",
+    "queue": """
+import asyncio
+async def produce(queue):
+    for n in range(4):
+        await queue.put((await call_tool("make", {"n": n}))["n"])
+    await queue.put(None)
+async def consume(queue, found):
+    while (one := await queue.get()) is not None:
+        found.append(one)
+        queue.task_done()
+async def main():
+    queue, found = asyncio.Queue(maxsize=2), []
+    await asyncio.gather(produce(queue), consume(queue, found))
+    print(found, queue.empty(), queue.qsize())
+asyncio.run(main())
+""",
+}
+ALL: Final = {**GENERATORS, **CLASSES, **METHODS, **{f"later {name}": code for name, code in LATER.items()}}
 
 
 @pytest.mark.parametrize("name", ALL)
 async def test_a_program_prints_what_python_prints(sandbox: Sandbox, name: str) -> None:
-    wanted = by_python(ALL[name])
+    wanted = await asyncio.to_thread(by_python, ALL[name])
     assert (await sandbox.run(ALL[name], answer, LIMITS, "agent")).text == wanted
 
 

@@ -11,7 +11,18 @@ from aggregator.domain.errors import OperatorError
 
 # The modules that a program can import.
 MODULES: Final = (
-    *("abc", "asyncio", "base64", "bisect", "collections", "concurrent.futures", "contextlib", "copy", "csv"),
+    *(
+        "abc",
+        "asyncio",
+        "base64",
+        "bisect",
+        "calendar",
+        "collections",
+        "concurrent.futures",
+        "contextlib",
+        "copy",
+        "csv",
+    ),
     *(
         "dataclasses",
         "datetime",

@@ -73,6 +73,8 @@ class ClassFacts(NamedTuple):
     properties: frozenset[str]
     methods: frozenset[str]
     ordered: bool
+    # Whether a field of a dataclass is not shown, or not compared.
+    fields: bool
 
     @property
     def protocols(self) -> bool:
@@ -99,7 +101,7 @@ def facts_of(tree: ast.Module) -> ClassFacts:
     twice: set[str] = set()
     properties: set[str] = set()
     methods: set[str] = set()
-    ordered = False
+    ordered = fields = False
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             twice |= {node.name} & classes.keys()
@@ -115,6 +117,8 @@ def facts_of(tree: ast.Module) -> ClassFacts:
                     methods.add(part.name)
                     if any(_KINDS.get(last_name(of)) in ("property", "cached") for of in part.decorator_list):
                         properties.add(part.name)
+        elif isinstance(node, ast.Call) and last_name(node) == "field":
+            fields |= any(option.arg in ("repr", "compare", "hash") for option in node.keywords)
         elif isinstance(node, ast.Name | ast.Attribute) and last_name(node) == "cmp_to_key":
             ordered = True
     ordered |= not methods.isdisjoint(_COMPARING)
@@ -123,7 +127,7 @@ def facts_of(tree: ast.Module) -> ClassFacts:
     above = _above(classes)
     errors = {one for one, bases in above.items() if bases.intersection(_ERRORS) - classes.keys()}
     return ClassFacts(
-        classes, above, frozenset(errors), frozenset(twice), frozenset(properties), frozenset(methods), ordered
+        classes, above, frozenset(errors), frozenset(twice), frozenset(properties), frozenset(methods), ordered, fields
     )
 
 
@@ -175,6 +179,8 @@ class ClassForms(ast.NodeTransformer):
         body: list[ast.stmt] = []
         after: list[ast.stmt] = []
         members: list[ast.expr] = []
+        # Fields of a dataclass that are not shown, and not compared.
+        options: dict[str, list[ast.expr]] = {"repr": [], "compare": []}
         for part in node.body:
             if isinstance(part, _Function):
                 body.append(self._method(node, bases, part, own, after))
@@ -189,7 +195,10 @@ class ClassForms(ast.NodeTransformer):
             elif isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
                 if part.value is not None:
                     part.value = self.visit(part.value)
-                    if last_name(part.value) != "field":
+                    if isinstance(part.value, ast.Call) and last_name(part.value) == "field":
+                        for option in _taken_options(part.value):
+                            options[option].append(ast.Constant(part.target.id))
+                    else:
                         own[part.target.id] = "value"
                 if not bases.enumeration:
                     body.append(part)
@@ -207,6 +216,9 @@ class ClassForms(ast.NodeTransformer):
         if bases.error is not None:
             told.append(name(_SAME_ERROR.get(bases.error, bases.error)))
         after.append(ast.Expr(call("_x_class", *told)))
+        if self._facts.fields and _is_dataclass(node):
+            listed = [ast.Tuple(options[option], ast.Load()) for option in ("repr", "compare")]
+            after.append(ast.Expr(call("_x_fields", name(node.name), *listed)))
         if bases.enumeration:
             mixed = name(bases.mixed) if bases.mixed else ast.Constant(None)
             made = call("_x_Enumeration", name(node.name), ast.List(members, ast.Load()), mixed)
@@ -542,6 +554,17 @@ class _Bases:
         if self.enumeration:
             node.mixed = self.mixed  # type: ignore[attr-defined]
             self.names.append("_x_Mixed" if self.mixed else "_x_Member")
+
+
+def _taken_options(field: ast.Call) -> list[str]:
+    """Take the options from a `field(...)` that the interpreter lacks. Return those that are False."""
+    said = {one.arg: one.value for one in field.keywords if one.arg in ("repr", "compare", "hash")}
+    field.keywords = [one for one in field.keywords if one.arg not in said]
+    return [
+        str(option)
+        for option, value in said.items()
+        if option != "hash" and isinstance(value, ast.Constant) and value.value is False
+    ]
 
 
 def _is_dataclass(node: ast.ClassDef) -> bool:

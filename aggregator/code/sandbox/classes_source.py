@@ -62,6 +62,21 @@ def _x_class(cls, bases, own, root=None):
                 setattr(cls, name, _x_Of(value.function, cls) if kind == "class" else value)
     _x_properties[cls] = {name: kind for name, kind in taken.items() if kind in ("property", "cached")}
 
+def _x_fields(cls, hidden, apart):
+    for base in _x_mros[cls][1:]:
+        hidden += _x_getattr(base, "_x_hidden", ())
+        apart += _x_getattr(base, "_x_apart", ())
+    cls._x_hidden, cls._x_apart = hidden, apart
+    names = list(cls.__dataclass_fields__)
+    shown, compared = [one for one in names if one not in hidden], [one for one in names if one not in apart]
+    if hidden and "__repr__" not in _x_owns[cls]:
+        cls.__repr__ = lambda self: f"{_x_type(self).__name__}(" + ", ".join(
+            [f"{name}={_x_getattr(self, name)!r}" for name in shown]) + ")"
+    if apart and "__eq__" not in _x_owns[cls]:
+        values = lambda one: tuple([_x_getattr(one, name) for name in compared])
+        cls.__eq__ = lambda self, other: _x_type(other) is cls and values(self) == values(other)
+        cls.__hash__ = lambda self: hash(values(self))
+
 def _x_super(cls, one, of, name):
     mro = _x_mros[_x_getattr(of, "_x_cls", of)]
     cls = _x_getattr(cls, "_x_cls", cls)

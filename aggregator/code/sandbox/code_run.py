@@ -52,6 +52,8 @@ _DEEPEST: Final = 500
 _LONGEST_SLEEP: Final = 10.0
 # The name that the interpreter has for the program; the prelude comes first.
 _PROGRAM: Final = "<python-input-1>"
+# `sys.exit()` and `sys.exit(0)` (`methods`).
+_ENDED_WELL: Final = ("SystemExit: 0", "SystemExit: False")
 # The value of a call, or of a function of the program, that nothing awaited.
 _UNAWAITED: Final = "<coroutine object "
 
@@ -117,6 +119,8 @@ class CodeRun:
         except MontyError as error:
             # What was printed before has been handed to the loop, in order.
             await asyncio.sleep(0)
+            if isinstance(error, MontyRuntimeError) and error.display(format="type-msg") in _ENDED_WELL:
+                return Outcome("".join(self._printed), calls=self._calls)
             return self._failed(_failure(error, lines))
         await asyncio.sleep(0)
         if left or (isinstance(value, str) and value.startswith(_UNAWAITED)):

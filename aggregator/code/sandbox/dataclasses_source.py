@@ -8,7 +8,6 @@ import dataclasses as _dataclasses
 class _Dataclasses:
     def __init__(self):
         self.MISSING = _dataclasses.MISSING
-        self.field = _dataclasses.field
         self.is_dataclass = _dataclasses.is_dataclass
         self.FrozenInstanceError = AttributeError
 
@@ -24,7 +23,11 @@ class _Dataclasses:
         return cls
 
     def _values(self, one):
-        return tuple([getattr(one, part.name) for part in self.fields(one)])
+        apart = getattr(one, "_x_apart", ())
+        return tuple([getattr(one, part.name) for part in self.fields(one) if part.name not in apart])
+
+    def field(self, kw_only=None, metadata=None, **options):
+        return _dataclasses.field(**options)
 
     def fields(self, one):
         if not _dataclasses.is_dataclass(one):

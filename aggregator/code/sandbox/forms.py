@@ -25,6 +25,7 @@ _MOST_NEW: Final = 512 * 1024
 _LACKING: Final = re.compile(
     r"\byield\b|\bclass\s+\w+\s*\(\s*[^\s)]|\bsuper\s*\(|\border[ \t]*=|\bcmp_to_key\b|\bnext\s*\("
     r"|\bdef\s+__(?!init__|repr__|str__|eq__|hash__|enter__|exit__)\w+__"
+    r"|\bfield[ \t]*\([^)]*\b(?:repr|compare|hash)[ \t]*=|\basync[ \t]+with\b"
     r"|@[ \t]*(?:\w+\.)*(?:property|staticmethod|classmethod|cached_property)\b|" + LACKING_METHODS
 )
 _DEFINED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -81,7 +82,11 @@ def _written(code: str, tree: ast.Module) -> tuple[str, str, Lines]:
     facts = facts_of(tree)
     lazy = _is_lazy(tree, facts)
     own = frozenset(node.name for node in ast.walk(tree) if isinstance(node, _DEFINED))
-    methods = MethodForms(own)
+    managers = "__aenter__" in own or any(
+        isinstance(node, ast.Name | ast.Attribute) and last_name(node) in ("Lock", "TaskGroup")
+        for node in ast.walk(tree)
+    )
+    methods = MethodForms(own, managers)
     tree = methods.visit(tree)
     prelude = ""
     if methods.changed:

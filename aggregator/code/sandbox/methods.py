@@ -4,13 +4,19 @@ import ast
 import re
 from typing import Final
 
-from aggregator.code.sandbox.classes import name
+from aggregator.code.sandbox.classes import assign, call, last_name, name
 
 _METHODS: Final = (
     *("isocalendar", "toordinal", "utcnow", "fromtimestamp", "utcfromtimestamp", "fromisocalendar", "fromordinal"),
     *("translate", "maketrans", "format_map", "is_integer", "to_bytes", "from_bytes", "bit_length"),
 )
-LACKING_METHODS: Final = rf"\.(?:{'|'.join(_METHODS)})\(|\.today\(|\bcallable\(|\.subn?\("
+# Methods of types themselves.
+_OF_TYPES: Final = frozenset({"fromkeys", "maketrans", "fromhex", "from_bytes", "from_iterable", "__name__"})
+_TYPES: Final = frozenset({"str", "list", "dict", "set", "bytes", "int", "float"})
+LACKING_METHODS: Final = (
+    rf"\.(?:{'|'.join(_METHODS)})\(|\.today\(|\bcallable\(|\.subn?\(|\.__name__\b|\bsys\.exit\b|\bSystemExit\b"
+    rf"|(?<![\w.])(?:{'|'.join(sorted(_TYPES))})\.(?!(?:{'|'.join(sorted(_OF_TYPES))})\b)[a-z]"
+)
 
 METHODS: Final = """
 import datetime as _x_datetime
@@ -130,6 +136,15 @@ def _x_method_from_bytes(kind, given, byteorder="big", signed=False):
         value = value * 256 + byte
     return value - (1 << 8 * len(given)) if signed and given and value >= 1 << 8 * len(given) - 1 else value
 
+def _x_name_of(one):
+    if type(one).__name__ != "function":
+        return one.__name__
+    said = repr(one)
+    return said[said.index("'") + 1:said.rindex("'")] if "'" in said else "<lambda>"
+
+def _x_exit(code=None):
+    raise SystemExit("0" if code is None else str(code))
+
 def callable(one):
     return type(one).__name__ in (
         "function", "builtin_function_or_method", "type", "method", "builtin_method", "partial",
@@ -157,15 +172,21 @@ def _x_method_subn(one, made, *given, **more):
 class MethodForms(ast.NodeTransformer):
     """Rewrites the calls of such methods; `changed` and `subs` tell what of the prelude a program needs."""
 
-    def __init__(self, own: frozenset[str]) -> None:
+    def __init__(self, own: frozenset[str], managers: bool) -> None:
         # The methods that the program defines itself.
         self._own = own
+        # Whether it has asynchronous context managers other than semaphores.
+        self._managers = managers
+        self._count = 0
         self.changed = False
         self.subs = False
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         of = node.func
+        if isinstance(of, ast.Attribute) and of.attr == "exit" and last_name(of.value) == "sys":
+            self.changed = True
+            return ast.Call(name("_x_exit"), node.args, node.keywords)
         if isinstance(of, ast.Name):
             self.changed |= of.id == "callable"
         elif isinstance(of, ast.Attribute) and of.attr not in self._own:
@@ -176,6 +197,64 @@ class MethodForms(ast.NodeTransformer):
             if of.attr in _METHODS or (of.attr == "today" and _is_datetime(of.value)):
                 self.changed = True
                 return ast.Call(name(f"_x_method_{of.attr}"), [of.value, *node.args], node.keywords)
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load):
+            return node
+        of = node.value
+        if node.attr == "__name__":
+            self.changed = True
+            return call("_x_name_of", of)
+        if isinstance(of, ast.Name) and of.id in _TYPES and node.attr not in _OF_TYPES:
+            self.changed = True
+            given = ast.arguments([], [ast.arg("_v")], ast.arg("_given"), [], [], ast.arg("_more"), [])
+            spread: list[ast.expr] = [ast.Starred(name("_given"), ast.Load())]
+            made = ast.Call(
+                ast.Attribute(name("_v"), node.attr, ast.Load()), spread, [ast.keyword(None, name("_more"))]
+            )
+            return ast.Lambda(given, made)
+        return node
+
+    def visit_AsyncWith(self, node: ast.AsyncWith) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        if self._limits_only(node):
+            return node
+        self.changed = True
+        statements = node.body
+        for item in reversed(node.items):
+            self._count += 1
+            manager, well, error = (f"_x_{said}{self._count}" for said in ("manager", "well", "error"))
+            value = f"await {manager}.__aenter__()"
+            entered = ast.parse(
+                f"{well} = True\n_x_entered = {value}" if item.optional_vars else f"{well} = True\n{value}"
+            )
+            if item.optional_vars is not None and isinstance(entered.body[1], ast.Assign):
+                entered.body[1].targets = [item.optional_vars]
+            tried = ast.parse(
+                f"try:\n    try:\n        pass\n    except BaseException as {error}:\n        {well} = False\n"
+                f"        if not await {manager}.__aexit__(type({error}), {error}, None):\n            raise\n"
+                f"finally:\n    if {well}:\n        await {manager}.__aexit__(None, None, None)"
+            ).body[0]
+            assert isinstance(tried, ast.Try)
+            assert isinstance(tried.body[0], ast.Try)
+            tried.body[0].body = statements
+            statements = [assign(manager, item.context_expr), *entered.body, tried]
+        return [ast.copy_location(one, node) for one in statements]
+
+    def _limits_only(self, node: ast.AsyncWith) -> bool:
+        """Return whether a block only limits how many calls run at once, which `rewriting` knows by its name."""
+        return (
+            all(isinstance(item.context_expr, ast.Name | ast.Attribute) for item in node.items) and not self._managers
+        )
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        self.generic_visit(node)
+        raised = node.exc
+        if isinstance(raised, ast.Call) and isinstance(raised.func, ast.Name) and raised.func.id == "SystemExit":
+            self.changed = True
+            return ast.Expr(ast.Call(name("_x_exit"), raised.args, raised.keywords))
         return node
 
     def _may_be_function(self, node: ast.expr) -> bool:

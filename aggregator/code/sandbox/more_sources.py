@@ -151,6 +151,12 @@ class _Typing:
     def NewType(self, name, kind):
         return lambda value: value
 
+    def TypeVar(self, name, *kinds, **more):
+        return _Generic()
+
+    def ParamSpec(self, name, **more):
+        return _Generic()
+
     def overload(self, function):
         return function
 
@@ -178,14 +184,14 @@ class _Generic:
 
 for _typing_name in ("Awaitable", "Coroutine", "AsyncIterator", "AsyncIterable", "AsyncGenerator", "Hashable", "Sized",
                      "Collection", "Reversible", "Deque", "Counter", "OrderedDict", "Type", "Required", "NotRequired",
-                     "Unpack", "Concatenate", "ParamSpec", "TypeVarTuple", "MutableMapping", "MutableSequence",
+                     "Unpack", "Concatenate", "TypeVarTuple", "MutableMapping", "MutableSequence",
                      "MutableSet", "DefaultDict", "Container", "AbstractSet", "Pattern", "Match", "IO",
                      "ContextManager",
                      "AsyncContextManager", "Never", "LiteralString", "TypeAlias", "TypeGuard", "Text", "AnyStr"):
     setattr(_Typing, _typing_name, _Generic())
 _added_typing = _Typing()
 for _typing_name in ("Any", "Optional", "Union", "List", "Dict", "Set", "FrozenSet", "Tuple", "Callable", "Iterable",
-                     "Iterator", "Generator", "Protocol", "TypeVar", "Generic", "Literal", "Final", "ClassVar",
+                     "Iterator", "Generator", "Protocol", "Generic", "Literal", "Final", "ClassVar",
                      "Annotated", "Sequence", "Mapping", "Self", "Type", "NoReturn"):
     if hasattr(_typing, _typing_name):
         setattr(_added_typing, _typing_name, getattr(_typing, _typing_name))
@@ -344,6 +350,48 @@ class _Fnmatch:
         return [name for name in names if self.fnmatch(name, pattern)]
 
 _added_fnmatch = _Fnmatch()
+"""
+
+CALENDAR: Final = """
+import datetime as _calendar_dates
+
+class _Calendar:
+    MONDAY = 0
+    SUNDAY = 6
+
+    def __init__(self):
+        self.month_name = ["", "January", "February", "March", "April", "May", "June", "July", "August", "September",
+                           "October", "November", "December"]
+        self.day_name = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
+        self.month_abbr = [name[:3] for name in self.month_name]
+        self.day_abbr = [name[:3] for name in self.day_name]
+
+    def isleap(self, year):
+        return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+
+    def leapdays(self, first, last):
+        return sum([self.isleap(year) for year in range(first, last)])
+
+    def weekday(self, year, month, day):
+        return _calendar_dates.date(year, month, day).weekday()
+
+    def monthrange(self, year, month):
+        if not 1 <= month <= 12:
+            raise ValueError(f"bad month number {month}; must be 1-12")
+        days = 28 + self.isleap(year) if month == 2 else 30 if month in (4, 6, 9, 11) else 31
+        return self.weekday(year, month, 1), days
+
+    def monthcalendar(self, year, month):
+        first, days = self.monthrange(year, month)
+        cells = [0] * first + list(range(1, days + 1))
+        cells += [0] * (-len(cells) % 7)
+        return [cells[at:at + 7] for at in range(0, len(cells), 7)]
+
+    def timegm(self, parts):
+        since = _calendar_dates.date(parts[0], parts[1], 1) - _calendar_dates.date(1970, 1, 1)
+        return ((since.days + parts[2] - 1) * 24 + parts[3]) * 3600 + parts[4] * 60 + parts[5]
+
+_added_calendar = _Calendar()
 """
 
 TRACEBACK: Final = """
