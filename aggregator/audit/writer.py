@@ -219,7 +219,11 @@ class Writer:
 
     async def _write_and_look(self) -> None:
         if self._rows is None:
-            self._rows = await self._opened()
+            opened = await self._opened()
+            # Before a row of this process: its clock may be ahead since it started.
+            if (newest := await opened.newest()) is not None:
+                self._leaps.looked(newest)
+            self._rows = opened
             self._open.set()
         if self._recover and self.problem is None:
             await self._catch_up(self._rows)
@@ -481,7 +485,10 @@ class Writer:
         if self._trim_at is not None and loop_time < self._trim_at and not too_large:
             return
         if self._leaps.leapt():
-            log.warning("the clock has leapt ahead by more than a day: no row of the audit log is too old for now")
+            log.warning(
+                "the clock has leapt ahead by more than a day, or nothing was recorded for so long: no row of the "
+                "audit log is too old for ten minutes"
+            )
             self._ages_from = loop_time + TRIM_EVERY
         now, by_age = self._clock(), self._ages_from is None or loop_time >= self._ages_from
         before = now - self._keep_for if self._keep_for is not None and by_age else None

@@ -94,6 +94,27 @@ async def test_after_a_leap_of_the_clock_no_row_is_too_old_for_a_while(
     assert (await verdict_on(path)).faults == ()
 
 
+async def test_a_process_with_a_clock_that_is_ahead_removes_nothing_when_it_starts(
+    logging_into: Running, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A machine that started with a wrong date, which is set right a moment later, has its whole log."""
+    async with logging_into() as log:
+        for number in range(3):
+            log.record(make_call(number))
+    async with logging_into(keep_for=100.0, clock=lambda: AT + 10 * 365 * 86400) as log, asyncio.timeout(BOUND):
+        log.record(make_call(3))
+        await all_written(log)
+        await until(lambda: "leapt ahead" in caplog.text)
+        assert numbers(path)[:3] == [0, 1, 2]
+        # It stays so for longer than the wait.
+        log._writer._ages_from = 0.0
+        while 0 in numbers(path):
+            log._writer._trim_at = None
+            log.record(make_call(4))
+            await all_written(log)
+    assert (await verdict_on(path)).faults == ()
+
+
 async def test_the_log_keeps_to_its_size(database: Database, path: Path) -> None:
     """D9: The size is what the rows say it is, and some room is made at once."""
     await _fill(database, 20)

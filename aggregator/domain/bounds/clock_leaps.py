@@ -16,8 +16,14 @@ class ClockLeaps:
         self._steady = steady
         self._ahead: float | None = None
 
+    def looked(self, at: float) -> None:
+        """Take a time of the clock, before this process, as that of the last look: the clock may be wrong from the
+        start.
+        """
+        self._ahead = at - self._steady()
+
     def leapt(self) -> bool:
-        """Return whether the clock has leapt ahead since the last look; False at the first, and again at the next."""
+        """Return whether the clock has leapt ahead since the last look; False without one, and again at the next."""
         ahead, before = self._clock() - self._steady(), self._ahead
         self._ahead = ahead
         return before is not None and ahead - before > LEAP

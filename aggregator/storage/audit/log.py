@@ -150,6 +150,15 @@ class AuditRows:
         self._last |= ends
         return removed
 
+    async def newest(self) -> float | None:
+        """Return the time of the row with the highest number, in seconds since 1970; None for an empty log.
+
+        Raises:
+            StorageError: the database cannot be read.
+        """
+        async with self._engine.read() as connection:
+            return await connection.run_sync(_newest)
+
     async def owners_under_way(self) -> frozenset[str]:
         """Return the names of the processes that have calls under way, as far as the log knows.
 
@@ -349,6 +358,13 @@ def _next_in_time(connection: Connection, seq: int, now: float) -> tuple[int, fl
         query = select(table.c.seq, at.label("at")).where(table.c.seq > seq, at <= now + CLOCKS_DIFFER)
         found += connection.execute(query.order_by(table.c.seq).limit(1)).all()
     return min(((row.seq, row.at) for row in found), default=(sys.maxsize, now))
+
+
+def _newest(connection: Connection) -> float | None:
+    found: list[Any] = []
+    for table, at in _TIMES:
+        found += connection.execute(select(table.c.seq, at.label("at")).order_by(table.c.seq.desc()).limit(1)).all()
+    return max(((row.seq, row.at) for row in found), default=(0, None))[1]
 
 
 def _oldest(connection: Connection, known: Sequence[int] | None, most: int = TRIM_STEP) -> list[Any]:
