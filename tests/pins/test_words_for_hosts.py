@@ -26,3 +26,8 @@ def test_a_change_of_another_class_is_told_as_a_change() -> None:
 def test_two_classes_are_both_named() -> None:
     said = why_for_hosts(change("description", "steering"))
     assert said == "its description changed and it asks for values that were free before"
+
+
+def test_of_several_classes_only_the_last_has_an_and() -> None:
+    said = why_for_hosts(change("renamed", "description", "safer_annotations", "other_annotations"))
+    assert said == "it has another name, its description changed and its annotations changed"

@@ -241,7 +241,7 @@ def test_when_something_else_was_approved_is_said() -> None:
         assert [found[name].approved for name in ("a", "b")] == [1_700_000_000.0, None]
         assert found["b"].why == "it was not approved yet"
     assert found["a"].why == "it changed"
-    assert judged([CHANGED], known).held["a"].why.startswith("its description changed and it takes")
+    assert judged([CHANGED], known).held["a"].why.startswith("its description changed, it takes")
     renamed = judged([{**A, "name": "z"}], known).held["z"]
     assert (renamed.approved, renamed.why) == (1_700_000_000.0, "it has another name")
 

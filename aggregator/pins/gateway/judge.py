@@ -149,7 +149,8 @@ def why_for_hosts(change: ItemChange) -> str:
     """Return why a changed item is held, in words that the server cannot influence."""
     if "new" in change.classes:
         return _NOT_APPROVED
-    return " and ".join(dict.fromkeys(said for one, said in _CHANGED.items() if one in change.classes)) or _NOT_COMPARED
+    said = list(dict.fromkeys(said for one, said in _CHANGED.items() if one in change.classes)) or [_NOT_COMPARED]
+    return " and ".join(filter(None, (", ".join(said[:-1]), said[-1])))
 
 
 def accepts_new(rules: PinRules) -> bool:
