@@ -644,6 +644,27 @@ print("hello".translate(str.maketrans("el", "ip")), "a-b".translate(str.maketran
 print((5.0).is_integer(), (5.5).is_integer(), (1023).bit_length(), (258).to_bytes(2, "big"), int.from_bytes(b"\\x01\\x02", "little"))
 print(callable(print), callable(title), callable(3), callable(str))
 """,
+    "bound": """
+class Own:
+    def __init__(self):
+        self.kept, self.append, self.strip = [], "data", "more"
+    def join(self, one):
+        self.kept.append(one)
+        return self
+found, keys = [], set()
+note = found.append
+note(1)
+for take in (found.append, found.extend):
+    take([2])
+upper = "abc".upper
+own = Own()
+join = own.join
+print(found, upper(), own.append, own.strip, join(3).kept, list(map(", ".join, [["a", "b"]])), found.append is None)
+def emit(write=found.append):
+    write(4)
+emit()
+print(found)
+""",
     "names": """
 import calendar, sys
 from functools import partial
@@ -758,6 +779,64 @@ async def main():
     print(await asyncio.gather(*(limited(n) for n in (4, 5))))
 asyncio.run(main())
 """,
+    "generators": """
+import asyncio
+from contextlib import asynccontextmanager
+async def pages():
+    page = 1
+    try:
+        while True:
+            print("asks", page)
+            found = await call_tool("page", {"page": page})
+            yield found["items"]
+            if not found["more"]:
+                return
+            page += 1
+    finally:
+        print("ends")
+async def ones(least=0):
+    async for page in pages():
+        for one in page:
+            if one < least:
+                continue
+            yield one
+class Countdown:
+    def __init__(self, n):
+        self.n = n
+    def __aiter__(self):
+        return self
+    async def __anext__(self):
+        if self.n == 0:
+            raise StopAsyncIteration
+        self.n -= 1
+        return (await call_tool("n", {"n": self.n}))["n"]
+@asynccontextmanager
+async def section(name):
+    print("open", name)
+    try:
+        yield name.upper()
+    except ValueError as error:
+        print("handled", error)
+    finally:
+        print("close", name)
+async def main():
+    print([one * 2 async for one in ones(2)], {one async for one in ones()})
+    async for one in Countdown(2):
+        print(one)
+    else:
+        print("all")
+    print([n async for n in Countdown(3) if n])
+    async with section("a") as a, section("b"):
+        print(a)
+    async with section("c"):
+        raise ValueError("wrong")
+    try:
+        async with section("d"):
+            raise KeyError("through")
+    except KeyError as error:
+        print("out", error)
+asyncio.run(main())
+""",
     "queue": """
 import asyncio
 async def produce(queue):
@@ -801,7 +880,7 @@ _DEEP += "match call_tool('a'):\n    case " + "A0(n=" * 12 + "1" + ")" * 12 + ":
         ("class A(metaclass=Meta):\n    pass", 1, "a class with `metaclass`"),
         ("class A:\n    def __getattr__(self, name):\n        return 1", 2, "`__getattr__` of a class: write a method"),
         ("class B(Exception):\n    class C: pass", 2, "a class within a class"),
-        ("async def f():\n    yield 1", 1, "`yield` in an `async def`: fill a list"),
+        ("def f():\n    with (yield 1):\n        pass", 2, "`yield` at such a place"),
         ("def f():\n    print((yield 1))", 2, "`yield` within an expression: write `value = yield x`"),
         ("def f():\n    while (yield 1):\n        pass", 2, "`yield` at such a place"),
         ("f = lambda: (yield 1)", 1, "`yield` in a lambda: write a function"),
@@ -893,6 +972,8 @@ async def test_bounds_hold_for_what_was_rewritten(sandbox: Sandbox, code: str, s
         f"def f(): yield 1\nx = {'lambda: ' * 3_500}1",
         "def f(): yield 1\n" + "".join(f"{' ' * depth}if 1:\n" for depth in range(300)),
         "def f(): yield 1\nx = '\0'",
+        # A text without a place where a name could end.
+        "a" * 250_000,
     ],
 )
 async def test_a_program_that_is_hard_to_read_ends_in_an_error(sandbox: Sandbox, code: str) -> None:

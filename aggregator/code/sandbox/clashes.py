@@ -35,10 +35,9 @@ def apart(prelude: str, masked: str) -> str:
     defined = {found[1] for found in _DEFINED.finditer(prelude)}
     own = {one for one in _WORD.findall(masked) if not one.startswith(("_x_", "_added_"))} & defined - set(_OURS)
     taken = _assigned(masked)
-    for one in own:
-        prelude = re.sub(rf"(?<![\w.]){one}\b", f"_x_own{one}", prelude)
-    for one in taken:
-        prelude = re.sub(rf"(?<![\w.]){one}\b", f"_x_{one}_", prelude)
+    if own or taken:
+        others = {**{one: f"_x_own{one}" for one in own}, **{one: f"_x_{one}_" for one in taken}}
+        prelude = re.sub(rf"(?<![\w.])(?:{'|'.join(others)})\b", lambda found: others[found[0]], prelude)
     return "".join(f"_x_{one}_ = {one}\n" for one in taken) + prelude
 
 

@@ -44,8 +44,6 @@ _NO_METHODS: Final = {
     "__iadd__": "write a method, such as `add(other)`",
     "__reversed__": "write a method that returns a list",
     "__del__": "call a method at the end",
-    "__aiter__": "return a list",
-    "__anext__": "return a list",
 }
 _COMPARING: Final = frozenset({"__lt__", "__gt__", "__le__", "__ge__"})
 _SIGNS: Final[dict[type[ast.cmpop], str]] = {ast.Lt: "<", ast.Gt: ">", ast.LtE: "<=", ast.GtE: ">="}

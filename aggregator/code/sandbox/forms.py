@@ -25,7 +25,7 @@ _MOST_NEW: Final = 512 * 1024
 _LACKING: Final = re.compile(
     r"\byield\b|\bclass\s+\w+\s*\(\s*[^\s)]|\bsuper\s*\(|\border[ \t]*=|\bcmp_to_key\b|\bnext\s*\("
     r"|\bdef\s+__(?!init__|repr__|str__|eq__|hash__|enter__|exit__)\w+__"
-    r"|\bfield[ \t]*\([^)]*\b(?:repr|compare|hash)[ \t]*=|\basync[ \t]+with\b"
+    r"|\bfield[ \t]*\([^)]{0,200}?\b(?:repr|compare|hash)[ \t]*=|\basync[ \t]+with\b"
     r"|@[ \t]*(?:\w+\.)*(?:property|staticmethod|classmethod|cached_property)\b|" + LACKING_METHODS
 )
 _DEFINED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -83,7 +83,7 @@ def _written(code: str, tree: ast.Module) -> tuple[str, str, Lines]:
     lazy = _is_lazy(tree, facts)
     own = frozenset(node.name for node in ast.walk(tree) if isinstance(node, _DEFINED))
     managers = "__aenter__" in own or any(
-        isinstance(node, ast.Name | ast.Attribute) and last_name(node) in ("Lock", "TaskGroup")
+        isinstance(node, ast.Name | ast.Attribute) and last_name(node) in ("Lock", "TaskGroup", "asynccontextmanager")
         for node in ast.walk(tree)
     )
     methods = MethodForms(own, managers)
@@ -105,7 +105,7 @@ def _written(code: str, tree: ast.Module) -> tuple[str, str, Lines]:
 
 def _is_lazy(tree: ast.Module, facts: ClassFacts) -> bool:
     """Return whether a program has values that are made when they are wanted."""
-    if not facts.methods.isdisjoint(("__iter__", "__next__")):
+    if not facts.methods.isdisjoint(("__iter__", "__next__", "__aiter__", "__anext__")):
         return True
     return any(
         isinstance(node, ast.Yield | ast.YieldFrom)

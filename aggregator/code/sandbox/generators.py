@@ -57,9 +57,26 @@ class GeneratorForms(ast.NodeTransformer):
         return node
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        generator = any(map(yields, node.body))
+        self.generic_visit(node)
+        if not generator:
+            return node
+        body = machine(node, self.number)
+        # A call of it returns the generator at once, without `await`.
+        made = ast.FunctionDef(node.name, node.args, body, node.decorator_list, node.returns, None)
+        return ast.copy_location(made, node)
+
+    def visit_AsyncFor(self, node: ast.AsyncFor) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
         if any(map(yields, node.body)):
-            raise Refusal(node.lineno, "`yield` in an `async def`", "fill a list and return it")
-        return self.generic_visit(node)
+            return node
+        number = self.number()
+        iterator, value = f"_x_iterator{number}", f"_x_value{number}"
+        following = ast.NamedExpr(ast.Name(value, ast.Store()), ast.Await(call("_x_anext", name(iterator))))
+        test = ast.Compare(following, [ast.IsNot()], [name("_x_END")])
+        loop = ast.While(test, [ast.Assign([node.target], name(value)), *node.body], node.orelse)
+        start = assign(iterator, call("_x_aiter", node.iter))
+        return [ast.copy_location(start, node), ast.copy_location(loop, node)]
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         if yields(node.body):
@@ -80,7 +97,9 @@ class GeneratorForms(ast.NodeTransformer):
 
     def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
         self.generic_visit(node)
-        if not node.is_async and not _is_whole(node.iter):
+        if node.is_async:
+            node.is_async, node.iter = 0, ast.Await(call("_x_gathered", node.iter))
+        elif not _is_whole(node.iter):
             node.iter = call("_x_all", node.iter)
         return node
 

@@ -59,6 +59,82 @@ class _x_Generator:
     def __repr__(self):
         return "<generator object>"
 
+# The interpreter has none of its own; of an exception the program raises the name alone.
+_x_StopAsync = StopAsyncIteration = StopIteration
+
+class _x_AsyncGenerator:
+    def __init__(self, step):
+        self._step, self._done = step, False
+
+    def __aiter__(self):
+        return self
+
+    async def advance(self, sent=None, thrown=None):
+        if self._done:
+            if thrown is not None:
+                raise thrown
+            return _x_END
+        self._done = True
+        value = await self._step(sent, thrown)
+        if type(value) is _x_Returned:
+            value = _x_END
+        self._done = value is _x_END
+        return value
+
+    async def __anext__(self):
+        value = await self.advance()
+        if value is _x_END:
+            raise StopIteration("async")
+        return value
+
+    async def asend(self, value):
+        return await self.advance(value)
+
+    async def aclose(self):
+        self._done = True
+
+class _x_AsyncManager:
+    def __init__(self, generator):
+        self.generator = generator
+
+    async def __aenter__(self):
+        value = await self.generator.advance()
+        if value is _x_END:
+            raise RuntimeError("generator didn't yield")
+        return value
+
+    async def __aexit__(self, kind, error, trace):
+        if error is None:
+            if await self.generator.advance() is not _x_END:
+                raise RuntimeError("generator didn't stop")
+            return False
+        try:
+            value = await self.generator.advance(None, error)
+        except BaseException as raised:
+            if type(raised) is type(error) and str(raised) == str(error):
+                return False
+            raise
+        if value is _x_END:
+            return True
+        raise RuntimeError("generator didn't stop after athrow()")
+
+def _x_aiter(values):
+    return values if type(values) is _x_AsyncGenerator else values.__aiter__()
+
+async def _x_anext(values):
+    if type(values) is _x_AsyncGenerator:
+        return await values.advance()
+    try:
+        return await values.__anext__()
+    except _x_StopAsync:
+        return _x_END
+
+async def _x_gathered(values):
+    iterator, taken = _x_aiter(values), []
+    while (value := await _x_anext(iterator)) is not _x_END:
+        taken.append(value)
+    return taken
+
 class _x_Manager:
     def __init__(self, generator):
         self.generator = generator

@@ -27,7 +27,7 @@ def yields(node: ast.AST) -> bool:
     return not isinstance(node, _SCOPES) and any(map(yields, ast.iter_child_nodes(node)))
 
 
-def machine(node: ast.FunctionDef, number: Callable[[], int]) -> list[ast.stmt]:
+def machine(node: ast.FunctionDef | ast.AsyncFunctionDef, number: Callable[[], int]) -> list[ast.stmt]:
     """Return the body of a function that returns the generator which `node` is written as.
 
     Raises:
@@ -66,8 +66,9 @@ class _Machine:
         self._caught: list[str] = []
         self._names: set[str] = set()
 
-    def body(self, node: ast.FunctionDef) -> list[ast.stmt]:
-        """Return the new body of a generator."""
+    def body(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.stmt]:
+        """Return the new body of a generator; that of an asynchronous one is for a function without `async`."""
+        later = "async " if isinstance(node, ast.AsyncFunctionDef) else ""
         scoped = {id(one): one for one in _own_nodes(node.body) if isinstance(one, ast.Global | ast.Nonlocal)}
         outer = {said for one in scoped.values() for said in one.names}
         statements = [one for one in node.body if id(one) not in scoped]
@@ -82,10 +83,11 @@ class _Machine:
         if self._catching:
             lines.append(assign("_x_error", ast.Constant(None)))
             made.add("_x_error")
-        step = ast.parse("def _x_step(_x_sent, _x_thrown): pass").body[0]
-        assert isinstance(step, ast.FunctionDef)
+        step = ast.parse(f"{later}def _x_step(_x_sent, _x_thrown): pass").body[0]
+        assert isinstance(step, ast.FunctionDef | ast.AsyncFunctionDef)
         step.body = [ast.Nonlocal(sorted(made | arguments | {_AT})), *scoped.values(), self._loop()]
-        return [*lines, step, ast.Return(call("_x_Generator", name("_x_step")))]
+        kind = "_x_AsyncGenerator" if later else "_x_Generator"
+        return [*lines, step, ast.Return(call(kind, name("_x_step")))]
 
     def _loop(self) -> ast.stmt:
         """Return the loop around the blocks."""
@@ -182,7 +184,7 @@ class _Machine:
             self._if(node)
         elif isinstance(node, ast.While) and not yields(node.test):
             self._while(node)
-        elif isinstance(node, ast.For) and not yields(node.iter):
+        elif isinstance(node, ast.For | ast.AsyncFor) and not yields(node.iter):
             self._for(node)
         elif isinstance(node, ast.Try):
             self._try(node)
@@ -254,22 +256,23 @@ class _Machine:
         self._add(ast.If(node.test, self._jump(body), self._jump(other)))
         self._repeat(node, again, body, other, after)
 
-    def _for(self, node: ast.For) -> None:
+    def _for(self, node: ast.For | ast.AsyncFor) -> None:
         iterator, value = self._kept("iterator"), self._kept("value")
-        self._add(assign(iterator, call("_x_iter", node.iter)))
+        later = isinstance(node, ast.AsyncFor)
+        self._add(assign(iterator, call("_x_aiter" if later else "_x_iter", node.iter)))
         again, body, other, after = self._new(), self._new(), self._new(), self._new()
         self._go(again)
         self._now = again
         ended = ast.Compare(name(value), [ast.Is()], [name("_x_END")])
         self._add(
-            assign(value, call("_x_next", name(iterator))),
+            assign(value, ast.Await(call("_x_anext", name(iterator))) if later else call("_x_next", name(iterator))),
             ast.If(ended, self._jump(other), []),
             ast.Assign([node.target], name(value)),
         )
         self._go(body)
         self._repeat(node, again, body, other, after)
 
-    def _repeat(self, node: ast.While | ast.For, again: int, body: int, other: int, after: int) -> None:
+    def _repeat(self, node: ast.While | ast.For | ast.AsyncFor, again: int, body: int, other: int, after: int) -> None:
         self._loops.append(_Loop(after, again, len(self._finals)))
         self._now = body
         self._block(node.body)

@@ -13,7 +13,24 @@ _METHODS: Final = (
 # Methods of types themselves.
 _OF_TYPES: Final = frozenset({"fromkeys", "maketrans", "fromhex", "from_bytes", "from_iterable", "__name__"})
 _TYPES: Final = frozenset({"str", "list", "dict", "set", "bytes", "int", "float"})
+# Methods of values that programs pass on: `found = names.append`.
+_VALUES: Final = frozenset(
+    {
+        "append",
+        "extend",
+        "appendleft",
+        "popleft",
+        "setdefault",
+        "startswith",
+        "endswith",
+        "strip",
+        "upper",
+        "lower",
+        "join",
+    }
+)
 LACKING_METHODS: Final = (
+    rf"\.(?:{'|'.join(sorted(_VALUES))})\b(?!\s*\()|"
     rf"\.(?:{'|'.join(_METHODS)})\(|\.today\(|\bcallable\(|\.subn?\(|\.__name__\b|\bsys\.exit\b|\bSystemExit\b"
     rf"|(?<![\w.])(?:{'|'.join(sorted(_TYPES))})\.(?!(?:{'|'.join(sorted(_OF_TYPES))})\b)[a-z]"
 )
@@ -142,6 +159,11 @@ def _x_name_of(one):
     said = repr(one)
     return said[said.index("'") + 1:said.rindex("'")] if "'" in said else "<lambda>"
 
+def _x_bound(one, name, method):
+    if hasattr(one, name):
+        return getattr(one, name)
+    return lambda *given, **more: method(one, *given, **more)
+
 def _x_exit(code=None):
     raise SystemExit("0" if code is None else str(code))
 
@@ -178,10 +200,13 @@ class MethodForms(ast.NodeTransformer):
         # Whether it has asynchronous context managers other than semaphores.
         self._managers = managers
         self._count = 0
+        # The attributes that are called where they stand.
+        self._called: set[int] = set()
         self.changed = False
         self.subs = False
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
+        self._called.add(id(node.func))
         self.generic_visit(node)
         of = node.func
         if isinstance(of, ast.Attribute) and of.attr == "exit" and last_name(of.value) == "sys":
@@ -209,12 +234,10 @@ class MethodForms(ast.NodeTransformer):
             return call("_x_name_of", of)
         if isinstance(of, ast.Name) and of.id in _TYPES and node.attr not in _OF_TYPES:
             self.changed = True
-            given = ast.arguments([], [ast.arg("_v")], ast.arg("_given"), [], [], ast.arg("_more"), [])
-            spread: list[ast.expr] = [ast.Starred(name("_given"), ast.Load())]
-            made = ast.Call(
-                ast.Attribute(name("_v"), node.attr, ast.Load()), spread, [ast.keyword(None, name("_more"))]
-            )
-            return ast.Lambda(given, made)
+            return _method(node.attr)
+        if node.attr in _VALUES and id(node) not in self._called:
+            self.changed = True
+            return call("_x_bound", of, ast.Constant(node.attr), _method(node.attr))
         return node
 
     def visit_AsyncWith(self, node: ast.AsyncWith) -> ast.AST | list[ast.stmt]:
@@ -259,6 +282,14 @@ class MethodForms(ast.NodeTransformer):
 
     def _may_be_function(self, node: ast.expr) -> bool:
         return not isinstance(node, ast.Constant | ast.JoinedStr | ast.BinOp)
+
+
+def _method(said: str) -> ast.Lambda:
+    """Return a function that calls a method of its first argument."""
+    given = ast.arguments([], [ast.arg("_v")], ast.arg("_given"), [], [], ast.arg("_more"), [])
+    spread: list[ast.expr] = [ast.Starred(name("_given"), ast.Load())]
+    of = ast.Attribute(name("_v"), said, ast.Load())
+    return ast.Lambda(given, ast.Call(of, spread, [ast.keyword(None, name("_more"))]))
 
 
 def _is_datetime(node: ast.expr) -> bool:

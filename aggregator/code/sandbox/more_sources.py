@@ -68,6 +68,9 @@ class _ContextLib:
     nullcontext = _Given
     ExitStack = _Stack
 
+    def asynccontextmanager(self, function):
+        return lambda *given, **more: _x_AsyncManager(function(*given, **more))
+
     def contextmanager(self, function):
         return lambda *given, **more: _x_Manager(function(*given, **more))
 

@@ -32,6 +32,8 @@ _REMEDIES: Final = tuple(
             _missing("xml", "bs4", "lxml", "html"),
             "Of XML there are xml.etree.ElementTree and xml.dom.minidom; read HTML with re.",
         ),
+        (_missing("zoneinfo", "pytz"), "Use timezone(timedelta(hours=1)), or a tool that converts times."),
+        (_missing("difflib"), "Compare lines by sets and zip."),
         (_missing("yaml", "toml", "tomllib", "tabulate"), "Read and write lines, with split, partition and f-strings."),
         (_missing("threading", "multiprocessing", "queue"), "Use asyncio.gather, or concurrent.futures."),
         (_missing("warnings"), "Catch an error as `e`, and print it."),

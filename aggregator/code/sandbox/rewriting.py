@@ -30,7 +30,7 @@ _DEL: Final = re.compile(
     r"\[(?P<key>[^\[\]\n:,;]*)\](?=[ \t]*(?:$|;))"
 )
 # At most ten calls run at once, whatever a program says of that.
-_SEMAPHORE: Final = re.compile(rf"(?P<name>{_NAME})[ \t]*=[ \t]*(?:asyncio\.)?(?:Bounded)?Semaphore\(")
+_SEMAPHORE: Final = re.compile(rf"(?<!\w)(?P<name>{_NAME})[ \t]*=[ \t]*(?:asyncio\.)?(?:Bounded)?Semaphore\(")
 _ASYNC_WITH: Final = re.compile(rf"\basync[ \t]+with[ \t]+(?P<what>(?:self\.)?(?P<name>{_NAME}))(?=[ \t]*:)")
 _MAPS: Final = re.compile(r"(?<![\w.])(?:map|filter)\(")
 
