@@ -123,6 +123,8 @@ async def test_what_models_write_at_first_works(sandbox: Sandbox, code: str, tex
         ("import yaml", "split, partition"),
         ("import zipfile", "Modules: abc, asyncio"),
         ("from operator import matmul", "Write a lambda."),
+        ("from functools import singledispatch", "Choose by isinstance"),
+        ("from contextlib import redirect_stdout", "Of contextlib there are"),
         ("import concurrent.futures\nconcurrent.futures.wait([])", "the executors and as_completed"),
         ("import xml.etree.ElementTree as ET\nET.fromstring('<a/>').remove(1)", "there are tag, text, attrib"),
         ("import xml.dom.minidom as dom\ndom.parseString('<a/>').toxml()", "getElementsByTagName"),

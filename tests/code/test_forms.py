@@ -491,7 +491,7 @@ try:
 except ValueError as error:
     print(error)
 print(Color.RED == "red", {"red": 1}[Color.RED], json.dumps({"color": Color.BLUE}), Color("blue").name, Color.RED.value)
-print(Rank.A < Rank.B, sorted([Rank.B, Rank.A]), max(Rank), Rank.B + 1, int(Rank.A), Rank.B >= 2)
+print(-Rank.B, Rank.A < Rank.B, sorted([Rank.B, Rank.A]), max(Rank), Rank.B + 1, int(Rank.A), Rank.B >= 2)
 match Level.HIGH:
     case Level.LOW:
         print("low")

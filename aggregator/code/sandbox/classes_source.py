@@ -297,6 +297,9 @@ class _x_Mixed:
     def __rmul__(self, other):
         return other * self.value
 
+    def __neg__(self):
+        return -self.value
+
     def upper(self):
         return self.value.upper()
 
@@ -318,7 +321,7 @@ for _x_kind in (_x_Member, _x_Mixed, _x_Shown):
 _x_owns[_x_Member] = {"__str__": "plain", "__repr__": "plain"}
 _x_owns[_x_Mixed] = {name: "plain" for name in (
     "__str__", "__repr__", "__eq__", "__hash__", "__lt__", "__int__", "__index__", "__add__", "__radd__", "__sub__",
-    "__rsub__", "__mul__", "__rmul__", "upper", "lower", "title", "startswith")}
+    "__rsub__", "__mul__", "__rmul__", "__neg__", "upper", "lower", "title", "startswith")}
 _x_owns[_x_Shown] = {"__str__": "plain"}
 
 _x_json = _json

@@ -78,6 +78,11 @@ _REMEDIES: Final = tuple(
             "Of dataclasses there are dataclass, field, fields, asdict, astuple, replace and is_dataclass.",
         ),
         (r"^AttributeError: '_Statistics' object has", "Compute it with sum, sorted and math."),
+        (r"^AttributeError: '_Functools' object has", "Choose by isinstance in one function."),
+        (
+            r"^AttributeError: '_ContextLib' object has",
+            "Of contextlib there are contextmanager, asynccontextmanager, suppress, nullcontext and ExitStack.",
+        ),
         (r"^AttributeError: '_Operator' object has", "Write a lambda."),
         (r"^AttributeError: '_ElementTree' object has", "Of ElementTree there are fromstring and parse."),
         (
