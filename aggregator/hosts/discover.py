@@ -111,7 +111,7 @@ def _files(host: HostProgram, machine: Machine, all_projects: bool) -> Iterator[
 def _found(
     host: HostProgram, file: HostFile, root: Mapping[str, Any], environ: Mapping[str, str] | None = None
 ) -> FoundFile:
-    """Return what is in a host file; `environ` are the variables of a machine with Windows."""
+    """Return the content of a host file; `environ` are the variables of a machine with Windows."""
     part: Any = root
     for at, key in enumerate(file.servers):
         if part is None:

@@ -58,7 +58,7 @@ _SILENT: Final = frozenset(
     }
 )
 _SIGN_IN: Final = frozenset({"oauth", "auth", "authProviderType", "oauth_resource", "scopes"})
-# A bare number above this counts milliseconds, if the host does not say what it counts.
+# A bare number above this counts milliseconds, if the host does not name a unit.
 _LONGEST_SECONDS: Final = 3600
 # Words for true and false in older YAML, which people still write.
 _SWITCH_WORDS: Final = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}

@@ -676,7 +676,7 @@ def named(): pass
 print(named.__name__, (lambda: 1).__name__, Kept.__name__, Kept().get.__name__ if False else "get", type(3).__name__)
 print(list(map(str.upper, "ab")), sorted(["b", "A"], key=str.casefold), str.format("{}-{}", 1, 2), partial(str.replace, "aa")("a", "b"))
 print([f(x) for f, x in ((str.strip, " a "), (str.split, "a b"))], dict.fromkeys("ab"), dict.get({"a": 1}, "b", 5), list.count([1, 1], 1))
-print(calendar.month_name[3], list(calendar.day_abbr)[0], calendar.monthrange(2024, 2), calendar.isleap(1900), calendar.monthcalendar(2026, 11)[0])
+print(calendar.month_name[3], list(calendar.day_abbr)[0], sum(calendar.monthrange(2024, 2)), calendar.isleap(1900), calendar.monthcalendar(2026, 11)[0])
 def main():
     print("ends here")
     return 0

@@ -154,7 +154,7 @@ def assign(target: str, value: ast.expr) -> ast.Assign:
 
 
 class ClassForms(ast.NodeTransformer):
-    """Rewrites the classes of a program, and what is done with their instances."""
+    """Rewrites the classes of a program, and the uses of their instances."""
 
     def __init__(self, facts: ClassFacts) -> None:
         self._facts = facts
@@ -226,7 +226,7 @@ class ClassForms(ast.NodeTransformer):
     def _method(
         self, node: ast.ClassDef, bases: "_Bases", part: _Function, own: dict[str, str], after: list[ast.stmt]
     ) -> ast.stmt:
-        """Return a method without its decorators; `own` gets its kind, and `after` what they do."""
+        """Return a method without its decorators; `own` gets its kind, and `after` their effects."""
         instead = _NO_METHODS.get(part.name)
         if instead is not None:
             raise Refusal(part.lineno, f"`{part.name}` of a class", instead)
@@ -508,7 +508,7 @@ class _Bases:
     """The bases of a class: `names` are those to inherit from while the program runs.
 
     Raises:
-        Refusal: it inherits from what it cannot.
+        Refusal: it inherits from another kind of class.
     """
 
     def __init__(self, facts: ClassFacts, node: ast.ClassDef) -> None:

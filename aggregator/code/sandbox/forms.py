@@ -46,7 +46,7 @@ class Lines(NamedTuple):
 
 
 class Formed(NamedTuple):
-    """A program in the forms that the interpreter has, what it needs of the prelude, and its author's lines.
+    """A program in the forms that the interpreter has, its part of the prelude, and its author's lines.
 
     `lines` is None if the program is as its author wrote it.
     """
@@ -68,13 +68,13 @@ def formed(code: str, masked: str) -> Formed:
         tree = ast.parse(code)
         new, prelude, lines = _written(code, tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        # The interpreter says what is wrong with it.
+        # The interpreter names its fault.
         return Formed(code, "", None)
     return Formed(new, prelude, lines) if prelude else Formed(code, "", None)
 
 
 def _written(code: str, tree: ast.Module) -> tuple[str, str, Lines]:
-    """Return the new text, what it needs of the prelude, and its lines. With an empty prelude, nothing is new.
+    """Return the new text, its part of the prelude, and its lines. With an empty prelude, nothing is new.
 
     Raises:
         Refusal: a form cannot be written in others.

@@ -226,7 +226,7 @@ class _Machine:
             self._add(ast.Assign(kept.targets, result))
 
     def _thrown(self) -> None:
-        """Add the raising of what was thrown into the generator."""
+        """Add the raising of an error that was thrown into the generator."""
         waiting = ast.Compare(name("_x_thrown"), [ast.IsNot()], [ast.Constant(None)])
         self._add(
             ast.If(

@@ -172,7 +172,7 @@ def callable(one):
         "function", "builtin_function_or_method", "type", "method", "builtin_method", "partial",
     ) or hasattr(one, "__call__")
 """
-# A compiled pattern that replaces by what a function returns.
+# A compiled pattern that replaces by the result of a function.
 SUB: Final = """
 def _x_method_sub(one, made, *given, **more):
     if isinstance(made, str) or not isinstance(one, _re.Pattern):

@@ -100,7 +100,7 @@ class _Functools:
 _added_functools = _Functools()
 """
 
-# A match is replaced by what a function returns, which the interpreter cannot call.
+# A match is replaced by the result of a function, which the interpreter cannot call.
 RE: Final = """
 import re as _re
 

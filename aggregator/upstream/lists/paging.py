@@ -27,7 +27,7 @@ class DrainedList(NamedTuple):
 
     items: of all pages, in the order of the upstream.
     fresh: the freshness that the pages state; None unless each does.
-    fault: what was wrong with its pages, as a sentence of ours without its subject; None if nothing was.
+    fault: the fault of its pages, as a sentence of ours without its subject; None if nothing was.
     cut: a page could not be read, so that items are missing that may come another time.
     whole: all pages came, so that what is not among the items is not there.
     """

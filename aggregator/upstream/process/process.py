@@ -46,7 +46,7 @@ class ChildProcess(asyncio.SubprocessProtocol):
 
     exited: done with its exit code, once its last output has been read.
     silent: done when its stdout has ended and the child has not.
-    stderr: what it wrote to stderr.
+    stderr: its text on stderr.
     """
 
     def __init__(self, server: str, on_stdout: TakeOutput | None, words: StderrTail | None = None) -> None:

@@ -41,7 +41,7 @@ class DownstreamClients:
             self._only.set_result(caller)
 
     def client_side(self) -> ClientSide:
-        """Return what a server sees of its clients on a connection that all hosts share."""
+        """Return the clients of a server as it sees them on a connection that all hosts share."""
         return ClientSide(self._declare, self._owner if self.single else None)
 
     async def _declare(self, transport: str) -> HostCapabilities:

@@ -53,7 +53,7 @@ class Connector:
     habit: the way the server asks, as seen on all its connections.
     account: whose the latest shared connection is; None if the server has no `auth`.
     on_session_over: handles the end of each session.
-    faults: gets what is wrong with messages that are used all the same.
+    faults: gets the faults of messages that are used all the same.
     """
 
     def __init__(

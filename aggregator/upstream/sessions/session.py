@@ -18,7 +18,7 @@ from aggregator.upstream.transports import TRANSPORTS
 class UpstreamSession:
     """An open session with an upstream.
 
-    negotiated: what the upstream said of itself when the session began.
+    negotiated: the upstream's description of itself when the session began.
     envelope: the `_meta` that every request carries; empty in the handshake eras.
     back_channel: the running calls of this session, and the requests of the server to their hosts.
     declared: the abilities of hosts that were declared to the server.

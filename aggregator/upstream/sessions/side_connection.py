@@ -37,7 +37,7 @@ class SideKey(NamedTuple):
 class SideConnection:
     """One connection beside the shared one, from the first call that needs it.
 
-    key: what it is for.
+    key: its purpose.
     owner: the only host that it is for; None if several may use it.
     lists: lists are read over it.
     opened: done with its session, or with the error that prevented it.
@@ -114,7 +114,7 @@ class SideConnection:
 
 
 class SideConnections:
-    """The isolated connections of one server, by what they are for."""
+    """The isolated connections of one server, by their purpose."""
 
     def __init__(self) -> None:
         self._sides: dict[SideKey, SideConnection] = {}

@@ -27,7 +27,7 @@ _PROGRAMS: Final = {
     "deno": ("deno", "run"),
     **{name: (name,) for name in ("node", "python", "python3", "py", "bun", "java", "dotnet", "sh", "bash")},
 }
-# Options of programs before what they start.
+# Options of programs before the program that they start.
 _STARTS: Final = {"python": "-m", "python3": "-m", "py": "-m", "java": "-jar"}
 # Sites with pages about packages: the path of a page, and the kind of the package.
 _PAGES: Final = {

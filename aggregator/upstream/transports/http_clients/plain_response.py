@@ -93,7 +93,7 @@ class ResponseHead:
     length: of the body, if the head says it. It counts for this response only, even if others have the same head.
     until_end: the body ends with the connection.
     keep: seconds for which the connection may be idle afterwards; 0 if it has to be closed.
-    encoding: what the body has to be decoded from; empty for none.
+    encoding: the encoding of the body; empty for none.
     json: it is a good answer in JSON, with no encoding.
     """
 
