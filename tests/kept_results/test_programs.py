@@ -7,6 +7,7 @@ import pytest
 from aggregator.code import programs
 from tests.access.gateway_harness import LEGACY, MODERN
 from tests.kept_results.conftest import ITEMS, OpenLarge, handle_of
+from tests.peers.toolbox import Json
 
 
 @pytest.mark.parametrize("version", [LEGACY, MODERN])
@@ -65,6 +66,18 @@ async def test_a_program_that_fails_names_the_calls_it_made(open_large: OpenLarg
         for without in ("1 / 0", "search_tools('orders')\n1 / 0", "call_tool('shop.orders')", "call_tool('shop.x')"):
             result = await harness.result(host, "run_code", {"code": without})
             assert "These calls were made" not in json.dumps(result)
+
+
+async def test_what_stands_beside_a_value_is_not_kept_with_it(open_large: OpenLarge) -> None:
+    async def answering(params: Json) -> Json:
+        return {"content": [{"type": "text", "text": "Drive north"}], "structuredContent": {"km": 7}}
+
+    async with open_large(expose="code") as harness:
+        harness.fake_upstreams["shop"].answer = answering
+        host = harness.host("local")
+        result = await harness.result(host, "run_code", {"code": "r = call_tool('shop.orders')\nprint(r.text)\n1 / 0"})
+        assert result["content"][0]["text"].startswith("Drive north\n")
+        assert (await harness.page(host, handle_of(result), path="[0].km")).startswith("7")
 
 
 async def test_many_calls_are_counted_and_large_ones_not_kept(
