@@ -80,14 +80,14 @@ _ROWS: Final = (
         "machine",
         "it was written for version 1 of the Python library `mcp`, and gets version 2",
         "Give it the older one: put `--with` and `mcp<2` first in the `args` of `uvx`, or run `pip install 'mcp<2'` "
-        "where it is installed; or use a newer release of it.",
+        "in its environment; or use a newer release of the server.",
     ),
     _row(
         r"No module named 'mcp\.server\.mcpserver|cannot import name '(?:MCPServer|MCPError)' from 'mcp\b",
         "machine",
         "it was written for version 2 of the Python library `mcp`, and gets version 1",
         "Give it the newer one: put `--with` and `mcp>=2` first in the `args` of `uvx`, or run `pip install 'mcp>=2'` "
-        "where it is installed.",
+        "in its environment.",
     ),
     _row(
         r"AttributeError: (?:partially initialized )?module '([\w.]+)' has no attribute"

@@ -7,22 +7,14 @@ Law: what cannot be written so is refused before the program begins.
 """
 
 import ast
-import builtins
-from typing import Final, NamedTuple
+from typing import Final
 
+from aggregator.code.sandbox.class_facts import KINDS, Bases, ClassFacts, Function
 from aggregator.code.sandbox.refusal import Refusal
+from aggregator.code.sandbox.syntax import assign, call, last_name, name
 
-_MOST_CLASSES: Final = 100
 # Fields and parts of patterns that are written again for heirs.
 _MOST_COPIED: Final = 5_000
-_NO_BASE: Final = frozenset({"object", "ABC", "Protocol", "Generic"})
-_ENUMERATIONS: Final = {"Enum": None, "IntEnum": "int", "StrEnum": "str"}
-_MIXED: Final = frozenset({"str", "int", "float"})
-_ERRORS: Final = frozenset(
-    name
-    for name, kind in vars(builtins).items()
-    if isinstance(kind, type) and issubclass(kind, BaseException) and not issubclass(kind, Warning)
-)
 # Names of exceptions that the interpreter has under another one, or not at all.
 _SAME_ERROR: Final = {
     **dict.fromkeys(("IOError", "EnvironmentError", "ConnectionError", "EOFError"), "OSError"),
@@ -45,112 +37,8 @@ _NO_METHODS: Final = {
     "__reversed__": "write a method that returns a list",
     "__del__": "call a method at the end",
 }
-_COMPARING: Final = frozenset({"__lt__", "__gt__", "__le__", "__ge__"})
 _SIGNS: Final[dict[type[ast.cmpop], str]] = {ast.Lt: "<", ast.Gt: ">", ast.LtE: "<=", ast.GtE: ">="}
-_PROTOCOLS: Final = frozenset({"__len__", "__bool__", "__getitem__", "__contains__", "__format__"})
-_KINDS: Final = {
-    "staticmethod": "static",
-    "classmethod": "class",
-    "property": "property",
-    "cached_property": "cached",
-    "abstractproperty": "property",
-}
 _NO_DECORATOR: Final = frozenset({"abstractmethod", "override", "final", "overload"})
-
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
-
-
-class ClassFacts(NamedTuple):
-    """What of classes a program uses, in all its parts."""
-
-    classes: dict[str, ast.ClassDef]
-    # The names of all bases of each class, theirs too.
-    above: dict[str, frozenset[str]]
-    errors: frozenset[str]
-    twice: frozenset[str]
-    properties: frozenset[str]
-    methods: frozenset[str]
-    ordered: bool
-    # Whether a field of a dataclass is not shown, or not compared.
-    fields: bool
-
-    @property
-    def protocols(self) -> bool:
-        """Whether instances have a length, a truth or parts of their own."""
-        return not self.methods.isdisjoint(_PROTOCOLS)
-
-
-def last_name(node: ast.expr) -> str:
-    """Return the last part of a dotted name, also of one that is called or subscripted; of anything else ``."""
-    if isinstance(node, ast.Call):
-        return last_name(node.func)
-    if isinstance(node, ast.Subscript):
-        return last_name(node.value)
-    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-
-
-def facts_of(tree: ast.Module) -> ClassFacts:
-    """Return what of classes a program uses.
-
-    Raises:
-        Refusal: it has too many of them.
-    """
-    classes: dict[str, ast.ClassDef] = {}
-    twice: set[str] = set()
-    properties: set[str] = set()
-    methods: set[str] = set()
-    ordered = fields = False
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef):
-            twice |= {node.name} & classes.keys()
-            classes[node.name] = node
-            for decorator in node.decorator_list:
-                options = decorator.keywords if isinstance(decorator, ast.Call) else []
-                ordered |= any(option.arg == "order" for option in options)
-            ordered |= any(last_name(base) in ("IntEnum", "NamedTuple") for base in node.bases)
-            if any(last_name(base) == "NamedTuple" for base in node.bases):
-                methods.add("__len__")
-            for part in node.body:
-                if isinstance(part, _Function):
-                    methods.add(part.name)
-                    if any(_KINDS.get(last_name(of)) in ("property", "cached") for of in part.decorator_list):
-                        properties.add(part.name)
-        elif isinstance(node, ast.Call) and last_name(node) == "field":
-            fields |= any(option.arg in ("repr", "compare", "hash") for option in node.keywords)
-        elif isinstance(node, ast.Name | ast.Attribute) and last_name(node) == "cmp_to_key":
-            ordered = True
-    ordered |= not methods.isdisjoint(_COMPARING)
-    if len(classes) > _MOST_CLASSES:
-        raise Refusal(1, f"more than {_MOST_CLASSES} classes", "write fewer")
-    above = _above(classes)
-    errors = {one for one, bases in above.items() if bases.intersection(_ERRORS) - classes.keys()}
-    return ClassFacts(
-        classes, above, frozenset(errors), frozenset(twice), frozenset(properties), frozenset(methods), ordered, fields
-    )
-
-
-def _above(classes: dict[str, ast.ClassDef]) -> dict[str, frozenset[str]]:
-    """Return the names of all bases of each class. A base stands before its heirs, so that one pass is enough."""
-    above: dict[str, frozenset[str]] = {}
-    for one, node in sorted(classes.items(), key=lambda item: item[1].lineno):
-        bases = [last_name(base) for base in node.bases]
-        above[one] = frozenset(bases).union(*(above.get(base, ()) for base in bases))
-    return above
-
-
-def name(identifier: str) -> ast.Name:
-    """Return a name that is read."""
-    return ast.Name(identifier, ast.Load())
-
-
-def call(function: str, *given: ast.expr) -> ast.Call:
-    """Return a call of a function of the prelude."""
-    return ast.Call(name(function), list(given), [])
-
-
-def assign(target: str, value: ast.expr) -> ast.Assign:
-    """Return an assignment to a name."""
-    return ast.Assign([ast.Name(target, ast.Store())], value)
 
 
 class ClassForms(ast.NodeTransformer):
@@ -163,12 +51,14 @@ class ClassForms(ast.NodeTransformer):
         self._count = 0
         # The fields of each dataclass, the inherited ones too.
         self._fields: dict[str, dict[str, ast.stmt]] = {}
+        # The type of the values of each enumeration; None for any.
+        self._mixed: dict[str, str | None] = {}
         self._copied = 0
 
     # Classes
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST | list[ast.stmt]:
-        bases = _Bases(self._facts, node)
+        bases = Bases(self._facts, node, self._mixed)
         if bases.typed_dict:
             return assign(node.name, name("dict"))
         for decorator in node.decorator_list:
@@ -180,7 +70,7 @@ class ClassForms(ast.NodeTransformer):
         # Fields of a dataclass that are not shown, and not compared.
         options: dict[str, list[ast.expr]] = {"repr": [], "compare": []}
         for part in node.body:
-            if isinstance(part, _Function):
+            if isinstance(part, Function):
                 body.append(self._method(node, bases, part, own, after))
             elif isinstance(part, ast.Assign) and all(isinstance(target, ast.Name) for target in part.targets):
                 part.value = self.visit(part.value)
@@ -224,7 +114,7 @@ class ClassForms(ast.NodeTransformer):
         return [node, *after]
 
     def _method(
-        self, node: ast.ClassDef, bases: "_Bases", part: _Function, own: dict[str, str], after: list[ast.stmt]
+        self, node: ast.ClassDef, bases: Bases, part: Function, own: dict[str, str], after: list[ast.stmt]
     ) -> ast.stmt:
         """Return a method without its decorators; `own` gets its kind, and `after` their effects."""
         instead = _NO_METHODS.get(part.name)
@@ -233,8 +123,8 @@ class ClassForms(ast.NodeTransformer):
         kind, applied = "plain", []
         for decorator in part.decorator_list:
             said = last_name(decorator)
-            if said in _KINDS:
-                kind = _KINDS[said]
+            if said in KINDS:
+                kind = KINDS[said]
             elif said == "setter":
                 kind, part.name = "plain", f"_x_set_{part.name}"
             elif said == "deleter":
@@ -301,7 +191,7 @@ class ClassForms(ast.NodeTransformer):
             raise Refusal(line, "so many inherited fields and patterns", "write fewer")
 
     def _named_tuple(
-        self, node: ast.ClassDef, bases: "_Bases", body: list[ast.stmt], own: dict[str, str], after: list[ast.stmt]
+        self, node: ast.ClassDef, bases: Bases, body: list[ast.stmt], own: dict[str, str], after: list[ast.stmt]
     ) -> list[ast.stmt]:
         fields = [part for part in body if isinstance(part, ast.AnnAssign)]
         methods = [part for part in body if not isinstance(part, ast.AnnAssign)]
@@ -331,7 +221,7 @@ class ClassForms(ast.NodeTransformer):
 
     # Functions and what stands in them
 
-    def _function(self, node: _Function) -> _Function:
+    def _function(self, node: Function) -> Function:
         node.args.defaults = [self.visit(one) for one in node.args.defaults]
         node.args.kw_defaults = [None if one is None else self.visit(one) for one in node.args.kw_defaults]
         node.decorator_list = [self.visit(one) for one in node.decorator_list]
@@ -345,7 +235,7 @@ class ClassForms(ast.NodeTransformer):
             made += new if isinstance(new, list) else [new]
         return made
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+    def visitFunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         return self._function(node)
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
@@ -502,56 +392,6 @@ class ClassForms(ast.NodeTransformer):
         self._copy(node.lineno, len(heirs) * sum(1 for _ in ast.walk(node)))
         same = [ast.MatchClass(name(heir), node.patterns, node.kwd_attrs, node.kwd_patterns) for heir in heirs]
         return ast.MatchOr([node, *same])
-
-
-class _Bases:
-    """The bases of a class: `names` are those to inherit from while the program runs.
-
-    Raises:
-        Refusal: it inherits from another kind of class.
-    """
-
-    def __init__(self, facts: ClassFacts, node: ast.ClassDef) -> None:
-        self.names: list[str] = []
-        self.error: str | None = None
-        self.enumeration = self.typed_dict = self.named_tuple = False
-        self.mixed: str | None = None
-        said = [last_name(base) for base in node.bases]
-        # For the heirs, as the bases of the class are taken away.
-        node.base_names = said  # type: ignore[attr-defined]
-        for keyword in node.keywords:
-            if keyword.arg not in ("total", "metaclass") or (
-                keyword.arg == "metaclass" and last_name(keyword.value) not in ("ABCMeta", "EnumMeta", "EnumType")
-            ):
-                raise Refusal(node.lineno, f"a class with `{keyword.arg}`", "call a function after the class")
-        self.enumeration = any(one in _ENUMERATIONS for one in said)
-        for base in said:
-            if base in facts.classes:
-                if base in facts.twice:
-                    raise Refusal(node.lineno, f"a base `{base}` that two classes are called", "name them apart")
-                other = facts.classes[base]
-                bases = getattr(other, "base_names", ())
-                self.typed_dict |= "TypedDict" in bases
-                if any(one in _ENUMERATIONS for one in bases):
-                    self.enumeration, self.mixed = True, getattr(other, "mixed", None)
-                self.names.append(base)
-            elif base in _ENUMERATIONS:
-                self.mixed = _ENUMERATIONS[base] or self.mixed
-                self.names += ["_x_Shown"] if _ENUMERATIONS[base] else []
-            elif base in _MIXED and self.enumeration:
-                self.mixed = base
-            elif base == "TypedDict":
-                self.typed_dict = True
-            elif base == "NamedTuple":
-                self.named_tuple = True
-            elif base in _ERRORS:
-                self.error = self.error or base
-            elif base not in _NO_BASE:
-                what = f"a class `{node.name}` that inherits from `{base or 'an expression'}`"
-                raise Refusal(node.lineno, what, f"keep a {base or 'value'} in an attribute of a plain class")
-        if self.enumeration:
-            node.mixed = self.mixed  # type: ignore[attr-defined]
-            self.names.append("_x_Mixed" if self.mixed else "_x_Member")
 
 
 def _taken_options(field: ast.Call) -> list[str]:

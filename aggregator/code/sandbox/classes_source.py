@@ -1,4 +1,4 @@
-"""What `classes` needs of a program's prelude: inheritance, `super`, properties, enumerations, exceptions and order."""
+"""The part of the prelude for rewritten classes: inheritance, `super`, properties, enumerations, exceptions, order."""
 
 from typing import Final
 
@@ -46,7 +46,7 @@ def _x_class(cls, bases, own, root=None):
     mro = [cls] + _x_merged([list(_x_mros[base]) for base in bases] + [bases])
     _x_mros[cls], _x_owns[cls] = mro, own
     roots = [_x_roots[kind] for kind in mro[1:] if _x_roots.get(kind) is not None]
-    # The nearest one, as `except` of it catches what is raised.
+    # The nearest built-in exception: `except` with its name must catch an instance.
     _x_roots[cls] = root if root is not None else roots[0] if roots else None
     for name, kind in own.items():
         if kind == "static":

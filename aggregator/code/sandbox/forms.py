@@ -10,13 +10,15 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from aggregator.code.sandbox.classes import ClassFacts, ClassForms, facts_of, last_name
+from aggregator.code.sandbox.class_facts import ClassFacts, facts_of
+from aggregator.code.sandbox.classes import ClassForms
 from aggregator.code.sandbox.classes_source import CLASSES, ORDER, PROTOCOLS
 from aggregator.code.sandbox.generators import GeneratorForms
 from aggregator.code.sandbox.generators_source import GENERATORS
 from aggregator.code.sandbox.methods import LACKING_METHODS, METHODS, SUB, MethodForms
 from aggregator.code.sandbox.more_sources import RE
 from aggregator.code.sandbox.refusal import Refusal
+from aggregator.code.sandbox.syntax import last_name
 
 # Longer programs are left as they are: to read one takes the interpreter of the gateway for some milliseconds.
 _MOST: Final = 32 * 1024

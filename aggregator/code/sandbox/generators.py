@@ -1,8 +1,8 @@
 """Generators, which the interpreter lacks, written as functions that are called once for each value.
 
 The body of a generator becomes blocks between its `yield`s. A call runs from the block that is next to the following
-`yield`, so that a generator is as lazy as in Python: nothing happens before a value is wanted, and none is made for
-nobody. Loops and functions that take such values are written so that a call of a tool may stand in a generator.
+`yield`, so that a generator is as lazy as in Python: the body runs only when the program asks for a value.
+Loops and functions that take such values are rewritten too, so that a generator may call tools.
 
 Law: what cannot be written so is refused before the program begins.
 """
@@ -11,9 +11,9 @@ import ast
 from collections.abc import Sequence
 from typing import Final
 
-from aggregator.code.sandbox.classes import assign, call, last_name, name
 from aggregator.code.sandbox.machine import machine, yields
 from aggregator.code.sandbox.refusal import Refusal
+from aggregator.code.sandbox.syntax import assign, call, last_name, name
 
 # Functions that take all values at once, by their names, and as methods.
 _TAKERS: Final = frozenset(

@@ -1,4 +1,4 @@
-"""What `generators` and `machine` need of a program's prelude."""
+"""The part of the prelude for rewritten generators (`generators`, `machine`)."""
 
 from typing import Final
 

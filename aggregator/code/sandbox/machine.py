@@ -9,8 +9,8 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, cast
 
-from aggregator.code.sandbox.classes import assign, call, name
 from aggregator.code.sandbox.refusal import Refusal
+from aggregator.code.sandbox.syntax import assign, call, name
 
 _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _LOOPS: Final = (ast.For, ast.While, ast.AsyncFor)
@@ -31,7 +31,7 @@ def machine(node: ast.FunctionDef | ast.AsyncFunctionDef, number: Callable[[], i
     """Return the body of a function that returns the generator which `node` is written as.
 
     Raises:
-        Refusal: `yield` stands where it cannot be.
+        Refusal: `yield` stands at a place that cannot be rewritten.
     """
     return _Machine(number).body(node)
 

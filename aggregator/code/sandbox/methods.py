@@ -4,7 +4,7 @@ import ast
 import re
 from typing import Final
 
-from aggregator.code.sandbox.classes import assign, call, last_name, name
+from aggregator.code.sandbox.syntax import assign, call, last_name, name
 
 _METHODS: Final = (
     *("isocalendar", "toordinal", "utcnow", "fromtimestamp", "utcfromtimestamp", "fromisocalendar", "fromordinal"),

@@ -1,4 +1,4 @@
-"""What a program is refused for before it begins: a form of Python that it cannot have."""
+"""The refusal of a program before it begins, since it has a form of Python that programs cannot have."""
 
 
 class Refusal(Exception):

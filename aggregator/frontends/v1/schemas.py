@@ -197,7 +197,7 @@ def schemas(most_calls: int) -> dict[str, Schema]:
                 "corrected": _list(
                     _SAID,
                     minItems=1,
-                    description="The arguments that were corrected before the call: the place, and what was done.",
+                    description="The arguments that were corrected before the call, each with its place.",
                 ),
             },
         ),

@@ -1,0 +1,27 @@
+"""Small parts of a syntax tree, for the modules that rewrite programs."""
+
+import ast
+
+
+def last_name(node: ast.expr) -> str:
+    """Return the last part of a dotted name, also of one that is called or subscripted; of anything else ``."""
+    if isinstance(node, ast.Call):
+        return last_name(node.func)
+    if isinstance(node, ast.Subscript):
+        return last_name(node.value)
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def name(identifier: str) -> ast.Name:
+    """Return a name that is read."""
+    return ast.Name(identifier, ast.Load())
+
+
+def call(function: str, *given: ast.expr) -> ast.Call:
+    """Return a call of a function of the prelude."""
+    return ast.Call(name(function), list(given), [])
+
+
+def assign(target: str, value: ast.expr) -> ast.Assign:
+    """Return an assignment to a name."""
+    return ast.Assign([ast.Name(target, ast.Store())], value)
