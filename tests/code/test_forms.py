@@ -864,7 +864,7 @@ async def test_a_program_prints_what_python_prints(sandbox: Sandbox, name: str) 
 
 
 # Each class has the fields of two others, and each pattern stands for those of all heirs.
-_FIELDS = "".join(f"    f{n}:int=0\n" for n in range(1_500))
+_FIELDS = "".join(f"    f{n}:int=0\n" for n in range(900))
 _WIDE = "import dataclasses\n" + "".join(f"@dataclasses.dataclass\nclass D{n}(D{n - 1}): pass\n" for n in range(1, 9))
 _WIDE = _WIDE.replace("class D1(D0): pass\n", f"class D1(object):\n{_FIELDS}")
 _DEEP = "class A0:\n    pass\n" + "".join(f"class A{n}(A0): pass\n" for n in range(1, 40))
@@ -885,8 +885,9 @@ _DEEP += "match call_tool('a'):\n    case " + "A0(n=" * 12 + "1" + ")" * 12 + ":
         ("def f():\n    while (yield 1):\n        pass", 2, "`yield` at such a place"),
         ("f = lambda: (yield 1)", 1, "`yield` in a lambda: write a function"),
         # Work that would grow faster than the program.
+        ("def f():\n" + "    yield 1\n" * 1_200, 1, "so many `yield`, or values nested so deeply: write fewer"),
         ("\n".join(f"class C{n}(C{n - 1}): pass" for n in range(101)), 1, "more than 100 classes: write fewer"),
-        (_WIDE, 1_511, "so many inherited fields and patterns: write fewer"),
+        (_WIDE, 915, "so many inherited fields and patterns: write fewer"),
         (_DEEP, 43, "so many inherited fields and patterns: write fewer"),
     ],
 )  # fmt: skip
@@ -911,6 +912,9 @@ async def test_a_form_that_cannot_be_is_refused_before_any_call(
         ),
         ("def f():\n    yield 1\n\n\n    1 / 0\n\nlist(f())", ("line 7", "list(f())", "line 5", "1 / 0", "ZeroDiv")),
         ("class K(KeyError):\n    pass\nraise K('k')", ("K: k",)),
+        # A line is what Python counts as one.
+        ("class A(Exception): pass\nx = 'a\u2028b\x0cc'\nraise A('here')", ("line 3", "raise A('here')")),
+        ("x = 'a\u2028b'\nclass A(list): pass", ("line 2\n    class A(list): pass",)),
         ("def f(:\n    yield 1", ("SyntaxError",)),
     ],
 )
@@ -964,12 +968,12 @@ async def test_bounds_hold_for_what_was_rewritten(sandbox: Sandbox, code: str, s
 @pytest.mark.parametrize(
     "code",
     [
-        f"def f(): yield 1\nx = {'-' * 30_000}1",
-        f"def f(): yield 1\nx = {'(' * 20_000}1",
-        f"def f(): yield 1\nx = {'1+' * 15_000}1",
-        f"def f(): yield 1\nx = a{'.b' * 15_000}",
-        f"def f(): yield 1\nx = {'not ' * 7_500}1",
-        f"def f(): yield 1\nx = {'lambda: ' * 3_500}1",
+        f"def f(): yield 1\nx = {'-' * 15_000}1",
+        f"def f(): yield 1\nx = {'(' * 15_000}1",
+        f"def f(): yield 1\nx = {'1+' * 7_500}1",
+        f"def f(): yield 1\nx = a{'.b' * 7_500}",
+        f"def f(): yield 1\nx = {'not ' * 3_700}1",
+        f"def f(): yield 1\nx = {'lambda: ' * 1_800}1",
         "def f(): yield 1\n" + "".join(f"{' ' * depth}if 1:\n" for depth in range(300)),
         "def f(): yield 1\nx = '\0'",
         # A text without a place where a name could end.

@@ -18,18 +18,19 @@ from aggregator.code.sandbox.generators_source import GENERATORS
 from aggregator.code.sandbox.methods import LACKING_METHODS, METHODS, SUB, MethodForms
 from aggregator.code.sandbox.more_sources import RE
 from aggregator.code.sandbox.refusal import Refusal
-from aggregator.code.sandbox.syntax import last_name
+from aggregator.code.sandbox.syntax import last_name, lines_of
 
 # Longer programs are left as they are: to read one takes the interpreter of the gateway for some milliseconds.
-_MOST: Final = 32 * 1024
+_MOST: Final = 16 * 1024
 # Characters of the new text.
-_MOST_NEW: Final = 512 * 1024
+_MOST_NEW: Final = 160 * 1024
 _LACKING: Final = re.compile(
     r"\byield\b|\bclass\s+\w+\s*\(\s*[^\s)]|\bsuper\s*\(|\border[ \t]*=|\bcmp_to_key\b|\bnext\s*\("
     r"|\bdef\s+__(?!init__|repr__|str__|eq__|hash__|enter__|exit__)\w+__"
     r"|\bfield[ \t]*\([^)]{0,200}?\b(?:repr|compare|hash)[ \t]*=|\basync[ \t]+with\b"
     r"|@[ \t]*(?:\w+\.)*(?:property|staticmethod|classmethod|cached_property)\b|" + LACKING_METHODS
 )
+_YIELD: Final = re.compile(r"\byield\b")
 _DEFINED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -69,7 +70,9 @@ def formed(code: str, masked: str) -> Formed:
     try:
         tree = ast.parse(code)
         new, prelude, lines = _written(code, tree)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        if isinstance(error, RecursionError) and _YIELD.search(masked):
+            raise Refusal(1, "so many `yield`, or values nested so deeply", "write fewer of them") from None
         # The interpreter names its fault.
         return Formed(code, "", None)
     return Formed(new, prelude, lines) if prelude else Formed(code, "", None)
@@ -126,7 +129,7 @@ def _lines(code: str, tree: ast.Module, new: str) -> Lines:
     for one, other in zip(_statements(tree), _statements(ast.parse(new)), strict=True):
         pairs.setdefault(other.lineno, one.lineno)
     numbers = sorted(pairs)
-    return Lines(tuple(code.splitlines()), tuple(numbers), tuple(pairs[number] for number in numbers))
+    return Lines(tuple(lines_of(code)), tuple(numbers), tuple(pairs[number] for number in numbers))
 
 
 def _statements(tree: ast.AST) -> Iterator[ast.stmt]:

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 
 from aggregator.code.sandbox.forms import Lines
 from aggregator.code.sandbox.refusal import Refusal
+from aggregator.code.sandbox.syntax import lines_of
 
 # Lines of the program that a traceback names, from its end.
 _FRAMES: Final = 8
@@ -77,7 +78,7 @@ def value_text(value: Any) -> str | None:
 
 def refused_text(refusal: Refusal, code: str) -> str:
     """Return why a program was not begun."""
-    lines = code.splitlines()
+    lines = lines_of(code)
     source = lines[refusal.line - 1].strip()[:_LINE] if refusal.line <= len(lines) else ""
     return (
         f"line {refusal.line}\n    {source}\nNotImplementedError: programs here cannot have {refusal.what}: "

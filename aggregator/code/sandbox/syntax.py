@@ -1,6 +1,11 @@
 """Small parts of a syntax tree, for the modules that rewrite programs."""
 
 import ast
+import re
+from typing import Final
+
+# A form feed or U+2028 in a text begins no line of a program.
+_LINE_END: Final = re.compile(r"\r\n?|\n")
 
 
 def last_name(node: ast.expr) -> str:
@@ -25,3 +30,8 @@ def call(function: str, *given: ast.expr) -> ast.Call:
 def assign(target: str, value: ast.expr) -> ast.Assign:
     """Return an assignment to a name."""
     return ast.Assign([ast.Name(target, ast.Store())], value)
+
+
+def lines_of(code: str) -> list[str]:
+    """Return the lines of a program as Python counts them."""
+    return _LINE_END.split(code)
