@@ -757,6 +757,23 @@ async def main():
     print(await early())
 asyncio.run(main())
 """,
+    "heirs of heirs": """
+import json
+from enum import Enum
+from typing import TypedDict
+class Text(str, Enum):
+    pass
+class Color(Text):
+    RED = "red"
+    BLUE = "blue"
+class Movie(TypedDict):
+    title: str
+class Long(Movie):
+    hours: int
+print(Color.RED == "red", Color.RED.value, Color("blue").name, [one.value for one in Color])
+print(json.dumps({"color": Color.RED}), "red" == Color.RED, Color.RED < Color.BLUE, sorted(Color))
+print(Long(title="a", hours=3), Long(title="b", hours=4)["hours"] + 1)
+""",
     "tasks": """
 import asyncio
 total = 0
@@ -887,6 +904,7 @@ _DEEP += "match call_tool('a'):\n    case " + "A0(n=" * 12 + "1" + ")" * 12 + ":
         # Work that would grow faster than the program.
         ("def f():\n" + "    yield 1\n" * 1_200, 1, "so many `yield`, or values nested so deeply: write fewer"),
         ("\n".join(f"class C{n}(C{n - 1}): pass" for n in range(101)), 1, "more than 100 classes: write fewer"),
+        ("\n".join(f"def g{n}(): yield {n}" for n in range(500)), 1, "so many classes and generators: write fewer"),
         (_WIDE, 915, "so many inherited fields and patterns: write fewer"),
         (_DEEP, 43, "so many inherited fields and patterns: write fewer"),
     ],

@@ -16,6 +16,8 @@ _ERRORS: Final = frozenset(
     for name, kind in vars(builtins).items()
     if isinstance(kind, type) and issubclass(kind, BaseException) and not issubclass(kind, Warning)
 )
+# Bases whose instances compare, such as those of an enumeration with texts.
+_ORDERED: Final = frozenset({"IntEnum", "StrEnum", "NamedTuple", *_MIXED})
 _COMPARING: Final = frozenset({"__lt__", "__gt__", "__le__", "__ge__"})
 _PROTOCOLS: Final = frozenset({"__len__", "__bool__", "__getitem__", "__contains__", "__format__"})
 # The kinds of methods, by their decorators.
@@ -69,7 +71,7 @@ def facts_of(tree: ast.Module) -> ClassFacts:
             for decorator in node.decorator_list:
                 options = decorator.keywords if isinstance(decorator, ast.Call) else []
                 ordered |= any(option.arg == "order" for option in options)
-            ordered |= any(last_name(base) in ("IntEnum", "NamedTuple") for base in node.bases)
+            ordered |= any(last_name(base) in _ORDERED for base in node.bases)
             if any(last_name(base) == "NamedTuple" for base in node.bases):
                 methods.add("__len__")
             for part in node.body:
