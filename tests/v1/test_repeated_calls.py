@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from aggregator.frontends.v1.conversations import CallCount
@@ -273,6 +273,8 @@ def test_any_sequence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
         @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
         @given(st.lists(st.tuples(st.sampled_from(_BODIES), st.sampled_from(_HEADERS)), min_size=2, max_size=6))
+        # A call by each way, whatever is drawn.
+        @example([(CASES[name].body, {}) for name in ("the same", "a failure", "two calls")])
         def check(calls: list[tuple[Any, dict[str, str]]]) -> None:
             for body, headers in [(single(), {}), *calls]:
                 expected = background.run(made(it, usual, body, on=False, **headers))
