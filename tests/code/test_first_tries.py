@@ -6,6 +6,7 @@ from typing import Any, Final
 import pytest
 
 from aggregator.code.sandbox.bounds import CallFailed, ProgramLimits
+from aggregator.code.sandbox.forms import formed
 from aggregator.code.sandbox.modules import with_modules
 from aggregator.code.sandbox.prelude import FunctionCall, masked
 from aggregator.code.sandbox.rewriting import rewritten
@@ -63,6 +64,23 @@ async def run(sandbox: Sandbox, code: str) -> str:
         ("r = call_tool('orders')\n[r.isError, r.structuredContent['pages']]", "[false, 1]"),
         ("rs = [call_tool('note'), call_tool('files')]\n[t['text'] for t in rs[0]['content']]", '["call c1"]'),
         ("rs = {'a': call_tool('orders')}\nlen(rs['a']['content'])", "1"),
+        ("call_tool('note').text", "call c1"),
+        ("import json\njson.loads(call_tool('orders').content[0].text)['pages']", "1"),
+        ("call_tool('orders')['content'][0]['text'][:11], (call_tool('files'))['isError']",
+         '["{\\"orders\\": ", false]'),
+        ("import asyncio\nasync def ask(n):\n    return await call_tool(n)\n"
+         "[(await call_tool('note')).text, (await ask('note')).content[0].text]", '["call c1", "call c1"]'),
+        ("def ask(n):\n    return call_tool(n)\nf\"{ask('note').text}: {ask('orders').structuredContent['pages']}\"",
+         "call c1: 1"),
+        ("r = call_tool('note')\nprint(f\"{r.content[0].text!r} {r['content'][0]['text']}\")", "'call c1' call c1"),
+        ("r = call_tool('note')\n'\\n'.join(c.text for c in r.content if c.type == 'text')", "call c1"),
+        ("r = call_tool('orders')\n[r.is_error, r.structured_content['pages'], r.get('isError'), r.get('result', 2)]",
+         "[false, 1, false, 2]"),
+        ("r = call_tool('page')\n[r.content[0].text[:13], r['content'], r.get('content')]",
+         '["{\\"title\\": \\"T\\"", "text of the page", "text of the page"]'),
+        ("class Note:\n    def __init__(self, text):\n        self.text = text\n        self.content = [self]\n"
+         "n = Note('mine')\n[n.text, n.content[0].text, Note('new').text, call_tool('note').text]",
+         '["mine", "mine", "new", "call c1"]'),
         ("p = call_tool('page')\n[p['content'], p['isError']]", '["text of the page", "maybe"]'),
         ("p = {}\np['content'] = 3\np['content'] += 1\np['content']", "4"),
         ("import asyncio\nr = await asyncio.gather(call_tool('x'), call_tool('bad'), return_exceptions=True)\n"
@@ -144,11 +162,8 @@ async def test_what_does_not_work_has_an_alternative(sandbox: Sandbox, code: str
 @pytest.mark.parametrize(
     "code",
     [
-        "x = 'r[\"content\"]'  # r['content'] and key=d.get)",
+        "x = 'key=d.get'  # r['content'] and key=d.get)",
         'x = """\ndel d["a"]\nmap(str.strip, x)\nasync with s:\n"""',
-        "r['contents']; r.contents; r.content; r.isErrors; r.isError()",
-        "r['content'] = 1; r['content'] |= 2; r.isError = True",
-        "f()['content']; (a or b)['content']",
         "async with lock: pass",
         "monkey=d.get; key = d.got; keys=d.get()",
         "del x; del d[1:2]; del a, b; model d['a']",
@@ -156,6 +171,19 @@ async def test_what_does_not_work_has_an_alternative(sandbox: Sandbox, code: str
 )
 def test_nothing_else_is_written_anew(code: str) -> None:
     assert rewritten(code, masked(code)).code == code
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "x = 'r[\"content\"]'  # r['content']",
+        "r['contents']; r.contents; r.isErrors; r.isError(); r.text()",
+        "r['content'] = 1; r['content'] |= 2; r.isError = True; r.text += 'a'",
+        "(a or b)['content']; (a or b).text; super().text",
+    ],
+)
+def test_only_what_may_be_a_result_is_asked_for_its_parts(code: str) -> None:
+    assert formed(code, masked(code)).code == code
 
 
 def test_lines_keep_their_numbers() -> None:

@@ -203,11 +203,11 @@ def _read(written: str) -> tuple[str, bool, str, Lines | None]:
     program = program_of(written)
     named = masked(program)
     forms = formed(program, named)
-    code, parts, maps = rewritten(forms.code, masked(forms.code))
+    code, maps = rewritten(forms.code, masked(forms.code))
     without_texts = masked(code)
     awaited = awaits(without_texts)
     code, modules = with_modules(code, without_texts)
-    prelude = prelude_for(awaited, parts) + (MAPS if maps else "") + modules + forms.prelude
+    prelude = prelude_for(awaited) + (MAPS if maps else "") + modules + forms.prelude
     return code, awaited, apart(prelude, named), forms.lines
 
 

@@ -17,8 +17,10 @@ from aggregator.code.sandbox.generators import GeneratorForms
 from aggregator.code.sandbox.generators_source import GENERATORS
 from aggregator.code.sandbox.methods import LACKING_METHODS, METHODS, SUB, MethodForms
 from aggregator.code.sandbox.more_sources import RE
+from aggregator.code.sandbox.parts import ASKS_PARTS, PARTS, PartForms
 from aggregator.code.sandbox.refusal import Refusal
 from aggregator.code.sandbox.syntax import last_name, lines_of
+from aggregator.code.sandbox.times_source import TIMES
 
 # Longer programs are left as they are: to read one takes the interpreter of the gateway for some milliseconds.
 _MOST: Final = 16 * 1024
@@ -65,7 +67,7 @@ def formed(code: str, masked: str) -> Formed:
     Raises:
         Refusal: it has a form that cannot be written in others.
     """
-    if len(code) > _MOST or _LACKING.search(masked) is None:
+    if len(code) > _MOST or (_LACKING.search(masked) is None and ASKS_PARTS.search(code) is None):
         return Formed(code, "", None)
     try:
         tree = ast.parse(code)
@@ -91,11 +93,13 @@ def _written(code: str, tree: ast.Module) -> tuple[str, str, Lines]:
         isinstance(node, ast.Name | ast.Attribute) and last_name(node) in ("Lock", "TaskGroup", "asynccontextmanager")
         for node in ast.walk(tree)
     )
+    asked = PartForms()
+    tree = asked.visit(tree)
     methods = MethodForms(own, managers)
     tree = methods.visit(tree)
-    prelude = ""
+    prelude = PARTS if asked.changed else ""
     if methods.changed:
-        prelude += METHODS + (f"{RE}{SUB}" if methods.subs else "")
+        prelude += METHODS + (TIMES if methods.times else "") + (f"{RE}{SUB}" if methods.subs else "")
     if lazy or facts.classes or facts.ordered:
         tree = ClassForms(facts).visit(tree)
         prelude += CLASSES + (ORDER if facts.ordered else "") + (PROTOCOLS if facts.protocols else "")

@@ -9,6 +9,7 @@ from aggregator.code.sandbox.syntax import assign, call, last_name, name
 _METHODS: Final = (
     *("isocalendar", "toordinal", "utcnow", "fromtimestamp", "utcfromtimestamp", "fromisocalendar", "fromordinal"),
     *("translate", "maketrans", "format_map", "is_integer", "to_bytes", "from_bytes", "bit_length"),
+    *("move_to_end", "popitem", "strptime"),
 )
 # Methods of types themselves.
 _OF_TYPES: Final = frozenset({"fromkeys", "maketrans", "fromhex", "from_bytes", "from_iterable", "__name__"})
@@ -31,7 +32,7 @@ _VALUES: Final = frozenset(
 )
 LACKING_METHODS: Final = (
     rf"\.(?:{'|'.join(sorted(_VALUES))})\b(?!\s*\()|"
-    rf"\.(?:{'|'.join(_METHODS)})\(|\.today\(|\bcallable\(|\.subn?\(|\.__name__\b|\bsys\.exit\b|\bSystemExit\b"
+    rf"\.(?:{'|'.join(_METHODS)})\(|\.today\(|\bcallable\(|\btimedelta\(|\.subn?\(|\.__name__\b|\bsys\.exit\b|\bSystemExit\b"
     rf"|(?<![\w.])(?:{'|'.join(sorted(_TYPES))})\.(?!(?:{'|'.join(sorted(_OF_TYPES))})\b)[a-z]"
 )
 
@@ -120,6 +121,23 @@ def _x_method_translate(one, *given):
         made.append("" if new is None else chr(new) if isinstance(new, int) else new)
     return "".join(made)
 
+def _x_method_move_to_end(one, key, last=True):
+    if not isinstance(one, dict):
+        return one.move_to_end(key, last=last)
+    items = list(one.items())
+    moved = (key, one[key])
+    rest = [item for item in items if item[0] != key]
+    one.clear()
+    one.update(rest + [moved] if last else [moved] + rest)
+
+def _x_method_popitem(one, *given, **more):
+    if not isinstance(one, dict):
+        return one.popitem(*given, **more)
+    if more.get("last", given[0] if given else True) or not one:
+        return one.popitem()
+    key = list(one)[0]
+    return key, one.pop(key)
+
 def _x_method_format_map(one, values):
     return one.format(**values) if isinstance(one, str) else one.format_map(values)
 
@@ -192,7 +210,7 @@ def _x_method_subn(one, made, *given, **more):
 
 
 class MethodForms(ast.NodeTransformer):
-    """Rewrites the calls of such methods; `changed` and `subs` tell what of the prelude a program needs."""
+    """Rewrites the calls of such methods; `changed`, `subs` and `times` tell what of the prelude a program needs."""
 
     def __init__(self, own: frozenset[str], managers: bool) -> None:
         # The methods that the program defines itself.
@@ -204,6 +222,7 @@ class MethodForms(ast.NodeTransformer):
         self._called: set[int] = set()
         self.changed = False
         self.subs = False
+        self.times = False
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self._called.add(id(node.func))
@@ -212,6 +231,9 @@ class MethodForms(ast.NodeTransformer):
         if isinstance(of, ast.Attribute) and of.attr == "exit" and last_name(of.value) == "sys":
             self.changed = True
             return ast.Call(name("_x_exit"), node.args, node.keywords)
+        if last_name(of) == "timedelta" and _may_have_parts(node):
+            self.changed = self.times = True
+            return ast.Call(name("_x_span"), [of, *node.args], node.keywords)
         if isinstance(of, ast.Name):
             self.changed |= of.id == "callable"
         elif isinstance(of, ast.Attribute) and of.attr not in self._own:
@@ -221,6 +243,7 @@ class MethodForms(ast.NodeTransformer):
                 return ast.Call(name(f"_x_method_{of.attr}"), [of.value, *node.args], node.keywords)
             if of.attr in _METHODS or (of.attr == "today" and _is_datetime(of.value)):
                 self.changed = True
+                self.times |= of.attr == "strptime"
                 return ast.Call(name(f"_x_method_{of.attr}"), [of.value, *node.args], node.keywords)
         return node
 
@@ -290,6 +313,14 @@ def _method(said: str) -> ast.Lambda:
     spread: list[ast.expr] = [ast.Starred(name("_given"), ast.Load())]
     of = ast.Attribute(name("_v"), said, ast.Load())
     return ast.Lambda(given, ast.Call(of, spread, [ast.keyword(None, name("_more"))]))
+
+
+def _may_have_parts(node: ast.Call) -> bool:
+    """Return whether an argument of a `timedelta` may be a float, which the interpreter does not take."""
+    return not all(
+        isinstance(one, ast.Constant) and isinstance(one.value, int)
+        for one in (*node.args, *(option.value for option in node.keywords))
+    )
 
 
 def _is_datetime(node: ast.expr) -> bool:

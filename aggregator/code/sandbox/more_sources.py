@@ -115,23 +115,63 @@ def _re_sub(pattern, made, text, count=0):
         done += 1
     return "".join(parts) + text[past:], done
 
+# The flag that the interpreter knows only inside a pattern.
+_re_VERBOSE = 64
+
+def _re_plain(pattern, flags):
+    if not flags:
+        return pattern, flags
+    if isinstance(pattern, str) and flags & _re_VERBOSE:
+        pattern = "(?x)" + pattern
+    return pattern, flags & ~_re_VERBOSE
+
 class _Re:
     def __init__(self):
-        self.compile, self.search, self.match, self.fullmatch = _re.compile, _re.search, _re.match, _re.fullmatch
-        self.findall, self.finditer, self.split, self.escape = _re.findall, _re.finditer, _re.split, _re.escape
+        self.escape = _re.escape
         self.I = self.IGNORECASE = _re.IGNORECASE
         self.M = self.MULTILINE = _re.MULTILINE
         self.S = self.DOTALL = _re.DOTALL
         self.A = self.ASCII = _re.ASCII
-        self.error, self.Pattern, self.Match = _re.error, _re.Pattern, _re.Match
+        self.X = self.VERBOSE = _re_VERBOSE
+        self.U = self.UNICODE = self.NOFLAG = 0
+        self.error, self.PatternError, self.Pattern, self.Match = _re.error, _re.error, _re.Pattern, _re.Match
+
+    def compile(self, pattern, flags=0):
+        pattern, flags = _re_plain(pattern, flags)
+        return _re.compile(pattern, flags)
+
+    def search(self, pattern, text, flags=0):
+        pattern, flags = _re_plain(pattern, flags)
+        return _re.search(pattern, text, flags)
+
+    def match(self, pattern, text, flags=0):
+        pattern, flags = _re_plain(pattern, flags)
+        return _re.match(pattern, text, flags)
+
+    def fullmatch(self, pattern, text, flags=0):
+        pattern, flags = _re_plain(pattern, flags)
+        return _re.fullmatch(pattern, text, flags)
+
+    def findall(self, pattern, text, flags=0):
+        pattern, flags = _re_plain(pattern, flags)
+        return _re.findall(pattern, text, flags)
+
+    def finditer(self, pattern, text, flags=0):
+        pattern, flags = _re_plain(pattern, flags)
+        return _re.finditer(pattern, text, flags)
+
+    def split(self, pattern, text, maxsplit=0, flags=0):
+        pattern, flags = _re_plain(pattern, flags)
+        return _re.split(pattern, text, maxsplit=maxsplit, flags=flags)
 
     def sub(self, pattern, made, text, count=0, flags=0):
+        pattern, flags = _re_plain(pattern, flags)
         if isinstance(made, str):
             return _re.sub(pattern, made, text, count=count, flags=flags)
         return _re_sub(_re.compile(pattern, flags) if isinstance(pattern, str) else pattern, made, text, count)[0]
 
     def subn(self, pattern, made, text, count=0, flags=0):
-        pattern = _re.compile(pattern, flags) if isinstance(pattern, str) else pattern
+        pattern = self.compile(pattern, flags) if isinstance(pattern, str) else pattern
         if not isinstance(made, str):
             return _re_sub(pattern, made, text, count)
         found = len(pattern.findall(text))

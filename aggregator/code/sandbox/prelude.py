@@ -7,7 +7,6 @@ import re
 from textwrap import dedent
 from typing import Any, Final, NamedTuple
 
-from aggregator.code.sandbox.rewriting import PARTS
 from aggregator.domain.text.error_text import error_text
 from aggregator.wire.codec import decode_from_host
 
@@ -121,9 +120,9 @@ def awaits(masked_code: str) -> bool:
     return _AWAIT.search(masked_code) is not None
 
 
-def prelude_for(awaited: bool, parts: bool) -> str:
-    """Return the prelude of a program. `awaited`: `await` stands in it; `parts`: it asks for parts of a result."""
-    return _PRELUDE + (PARTS if parts else "") + (_AWAITED if awaited else _PLAIN)
+def prelude_for(awaited: bool) -> str:
+    """Return the prelude of a program. `awaited`: `await` stands in it."""
+    return _PRELUDE + (_AWAITED if awaited else _PLAIN)
 
 
 def read_call(given: tuple[Any, ...]) -> FunctionCall:
