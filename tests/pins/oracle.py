@@ -36,15 +36,19 @@ def values() -> list[Any]:
 VALUES: Final = values()
 
 
-def accepts(schema: Schema, value: Any) -> bool:
-    """Return whether a schema takes a value."""
+_LAX: Final = "x-lax"
+
+
+def accepts(schema: Schema, value: Any, *, lax: bool = False) -> bool:
+    """Return whether a schema takes a value. `lax`: below the top, what names no properties takes any."""
     root = schema if isinstance(schema, Mapping) else {}
-    return _accepts(schema, value, root)
+    return _accepts(schema, value, {**root, _LAX: True} if lax else root, whole=True)
 
 
-def _accepts(schema: Schema, value: Any, root: Mapping[str, Any]) -> bool:
+def _accepts(schema: Schema, value: Any, root: Mapping[str, Any], *, whole: bool = False) -> bool:
     if isinstance(value, dict) and isinstance(schema, Mapping):
         names, is_open = _named(schema, root)
+        is_open = is_open or (_LAX in root and not names and not whole)
         if not is_open and not names.issuperset(value):
             return False
     return _fits(schema, value, root)

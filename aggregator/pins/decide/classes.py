@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from aggregator.pins.decide.definition import counted_value
 from aggregator.pins.decide.findings import Findings, new_prose, one_line, same, same_but_for_spaces
 from aggregator.pins.decide.meaning import mean_the_same, repeats_name
+from aggregator.pins.decide.plain_schema import plain
 from aggregator.pins.decide.schema_change import SchemaChange
 from aggregator.pins.decide.values import PinKind
 from aggregator.wire.codec import decode
@@ -127,12 +128,12 @@ def _other(findings: Findings, name: str, before: Any, after: Any, small: bool) 
 
 
 def _input(findings: Findings, before: Any, after: Any) -> None:
-    SchemaChange(before, after, findings)
+    SchemaChange(plain(before, choices=False), plain(after, choices=False), findings)
 
 
 def _output(findings: Findings, before: Any, after: Any) -> None:
     found = Findings()
-    SchemaChange(before, after, found)
+    SchemaChange(plain(before, choices=False), plain(after, choices=False), found)
     for change in found.classes:
         if change in ("narrower", "steering", "wider"):
             findings.add("output", "its output schema changed")

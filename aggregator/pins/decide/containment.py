@@ -29,6 +29,7 @@ from aggregator.pins.decide.facts import (
     values_of,
 )
 from aggregator.pins.decide.findings import same
+from aggregator.pins.decide.plain_schema import plain
 
 Schema = Mapping[str, Any]
 Names = frozenset[str] | None
@@ -110,13 +111,13 @@ class _Comparison:
             if any(_leads_astray(one) for one in (self._before, self._after)):
                 return False
             self._one_dialect = _dialect(self._before) == _dialect(self._after)
-            self._before, self._after = _without_words(self._before, 0), _without_words(self._after, 0)
+            self._before, self._after = (plain(_without_words(one, 0)) for one in (self._before, self._after))
             self._same_definitions = all(
                 same(mapping_of(self._before).get(name), mapping_of(self._after).get(name)) for name in _DEFINITIONS
             )
             facts = (self._before,)
             return self._within(facts, self._after, self._names(facts, whole=True))
-        except (_TooMuch, TypeError, ValueError, AttributeError, KeyError, RecursionError):
+        except (_TooMuch, TypeError, ValueError, OverflowError, AttributeError, KeyError, RecursionError):
             # A schema may have any value anywhere.
             return False
 

@@ -89,7 +89,7 @@ def keep_bound(facts: Facts, keyword: str, value: Any) -> bool:
         return value is False
     whole = any("type" in one and "number" not in type_names(one["type"]) for one in facts)
     if whole:
-        value, excludes = _whole_bound(value, upper=upper, excludes=excludes), False
+        value, excludes = whole_bound(value, upper=upper, excludes=excludes), False
         if value >= _EXACT if upper else value <= -_EXACT:
             return True
     listed = values_of(facts)
@@ -98,7 +98,7 @@ def keep_bound(facts: Facts, keyword: str, value: Any) -> bool:
         return all(_keeps(one, value, upper=upper, excludes=excludes) for one in numbers)
     for name, bound in _numbers(facts, UPPER if upper else LOWER):
         if whole:
-            bound = _whole_bound(bound, upper=upper, excludes=name.startswith("exclusive"))
+            bound = whole_bound(bound, upper=upper, excludes=name.startswith("exclusive"))
         if name.startswith("exclusive") or excludes is False:
             if bound <= value if upper else bound >= value:
                 return True
@@ -107,7 +107,7 @@ def keep_bound(facts: Facts, keyword: str, value: Any) -> bool:
     return False
 
 
-def _whole_bound(bound: Any, *, upper: bool, excludes: bool) -> Any:
+def whole_bound(bound: Any, *, upper: bool, excludes: bool) -> Any:
     """Return the last whole number that keeps a bound: more than 0 is at least 1."""
     if not isfinite(bound):
         return bound

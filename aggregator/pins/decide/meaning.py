@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from aggregator.pins.decide.containment import takes_all
+from aggregator.pins.decide.plain_schema import plain
 from aggregator.wire.codec import TooDeep, encode_sorted
 
 # Places that are gone through, and levels.
@@ -29,6 +30,8 @@ _NO_WORDS: Final = frozenset(
 )
 _EXACT: Final = 2**53 - 1
 _MORE: Final = ("additionalProperties", "patternProperties", "items", "prefixItems")
+# Behind one of these, a place is no longer that of the arguments themselves.
+_INSIDE: Final = frozenset({"properties", "patternProperties", "items", "prefixItems", "additionalProperties"})
 _LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
 _ONE: Final = ("items", "additionalProperties", "contains", "not", "if", "then", "else")
 
@@ -38,6 +41,7 @@ _Place = tuple[str, ...]
 def mean_the_same(before: Any, after: Any, *, named: bool) -> bool:
     """Return whether two schemas take the same values and say the same about them, for certain."""
     try:
+        before, after = plain(before), plain(after)
         if _words(before) != _words(after):
             return False
     except (ValueError, TypeError, AttributeError, TooDeep):
@@ -83,18 +87,29 @@ def _words(schema: Any) -> set[tuple[_Place, str, bytes]]:
                 continue
             found.add((place, keyword, encode_sorted(value)))
         # Which other properties an object takes is part of what it says.
-        found.update((place, keyword, b"") for keyword in _MORE if node.get(keyword, False) is not False)
+        more = (keyword for keyword in _MORE if node.get(keyword, False) is not False)
+        found.update((place, keyword, b"") for keyword in more if not _is_usual(keyword, node, place))
         named = node.get("properties")
         found.update((place, "properties", name.encode()) for name in (named if isinstance(named, Mapping) else ()))
         waiting += _below(schema, place, node, names)
     return found
 
 
+def _is_usual(keyword: str, node: Mapping[str, Any], place: _Place) -> bool:
+    """Return whether a list takes any items, or a value below the arguments any properties, as without the keyword."""
+    if node[keyword] is not True and node[keyword] != {}:
+        return False
+    if keyword == "items":
+        return "prefixItems" not in node
+    names_none = not node.get("properties") and not node.get("patternProperties")
+    return keyword == "additionalProperties" and names_none and not _INSIDE.isdisjoint(place)
+
+
 def _says_nothing(title: Any, place: _Place, names: tuple[str, ...]) -> bool:
     if place or names or not isinstance(title, str):
         return repeats_name(title, *names)
-    plain = title.isidentifier() and len(title) <= _LONGEST_TITLE
-    return plain and title.casefold().replace("_", "").endswith(_OF_WHOLE)
+    is_name = title.isidentifier() and len(title) <= _LONGEST_TITLE
+    return is_name and title.casefold().replace("_", "").endswith(_OF_WHOLE)
 
 
 def _below(
