@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aggregator.frontends.console.rendering import Renderer
+from aggregator.frontends.console.rendering import Renderer, shown
+from aggregator.frontends.console.tool_data import bounded
 from aggregator.frontends.console.values import shown_arguments_of, shown_value, type_words
 from tests.laws import examples
 from tests.peers.toolbox import Json
@@ -186,3 +187,17 @@ def test_times_and_numbers_and_those_that_are_missing() -> None:
         assert (filters[name](1_767_225_600.5), filters[name](None)) == (text, "-")
     for name in ("duration", "size"):
         assert filters[name](None) == "-"
+
+
+@pytest.mark.parametrize("most", [60, 300, 24_000])
+@pytest.mark.parametrize("length", [0, 59, 61, 91, 323, 376, 501, 24_199, 24_201, 90_000])
+def test_no_note_stands_in_place_of_a_text_that_is_not_longer(most: int, length: int) -> None:
+    """Overview cut the last 23 characters of a text, which were the note about what was left out before."""
+    text = "x" * length
+    cut = bounded(text, most)
+    assert cut == text or (len(cut) < length and f"({length - most:,} more characters)" in cut)
+    # A page that cuts at the same length leaves the note whole.
+    assert str(shown(cut, most)) == f"<bdi>{cut}</bdi>"
+    page = str(shown(text, most))
+    assert text in page or f'<span class="cut">{length - most:,} more characters</span>' in page
+    assert ("cut" in page) is (cut != text)

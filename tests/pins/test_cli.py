@@ -122,6 +122,22 @@ def test_what_is_served_as_approved_waits(shop: Shop, capsys: pytest.CaptureFixt
     assert check.check(shop.path) == status.status(shop.path) == 0
 
 
+def test_changes_that_the_settings_accept_are_a_count(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    """A release of an SDK writes each schema in another way: that is one line, beside those of what waits."""
+    shop.is_seen()
+    written = ({**one, "execution": {"taskSupport": "forbidden"}} for one in (tool("order"), tool("invoice")))
+    shop.says(*written, tool("refund"))
+    shop.is_seen()
+    capsys.readouterr()
+    assert status.status(shop.path) == 1
+    printed = capsys.readouterr().out
+    assert "\nshop: 2 other changes are accepted by its settings: see `aggregator pins diff shop`.\n" in printed
+    assert "shop.order" not in printed
+    assert "shop.refund: held" in printed
+    assert difference.diff(shop.path, "shop") == 0
+    assert "shop.order: its definition is written in another way" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("command", [approval.approve, difference.diff])
 def test_an_upgrade_that_no_host_has_seen_is_found_and_not_approved(
     shop: Shop, capsys: pytest.CaptureFixture[str], command: Any

@@ -1,6 +1,7 @@
 """What is told of pins: audit events, once for each digest, and notices; never the text of a definition."""
 
 import json
+import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -80,8 +81,10 @@ async def test_people_are_told_what_is_held(shop: ChangingServer, tmp_path: Path
     assert "xyzzy" not in into.read_text()
 
 
-async def test_one_notice_tells_of_an_upgrade(shop: ChangingServer, tmp_path: Path) -> None:
-    """All that a server changed is one notice and one line, whatever breaks and whatever does not."""
+async def test_one_notice_tells_of_an_upgrade(
+    shop: ChangingServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All that a server changed is one notice and one warning, whatever breaks and whatever does not."""
     into = tmp_path / "told.json"
     receiver = ReceiverConfig(name="me", command="sh", args=("-c", f"cat >> {into}"), events=("definition.held",))
     async with running(shop.config(), storage=shop.storage, notify=(receiver,)) as harness:
@@ -96,6 +99,8 @@ async def test_one_notice_tells_of_an_upgrade(shop: ChangingServer, tmp_path: Pa
         "1 new and held, nothing that was approved is broken."
     )
     assert sorted(notice["data"]["held"]) == ["invoice", "order", "refund"]
+    (warned,) = (one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING)
+    assert "wait, 1 new and held, nothing that was approved is broken ('invoice', 'order', 'refund'); appr" in warned
     served = {one["item"]: (one["held"], one["served"]) for one in events(shop) if one["what"] in ("changed", "new")}
     assert served == {"order": (False, "approved"), "invoice": (False, "approved"), "refund": (True, "nothing")}
 

@@ -18,6 +18,7 @@ from markupsafe import Markup, escape
 from starlette.responses import HTMLResponse, Response
 
 from aggregator import __version__
+from aggregator.frontends.console.tool_data import cut_at
 from aggregator.frontends.console.view import ConsoleRequest, PageView, SignedIn
 from aggregator.frontends.web.page_responses import PACKED
 
@@ -115,10 +116,10 @@ def _common(request: ConsoleRequest, csrf: str) -> dict[str, Any]:
 def shown(value: object, most: int = SHOWN) -> Markup:
     """Return a text of a host or server as HTML: every character that cannot be seen is a chip, as `U+202E`.
 
-    It stands in `<bdi>`, so that its direction changes nothing around it.
+    It stands in `<bdi>`, so that its direction changes nothing around it. A text a little longer than `most` is whole.
     """
     text = str(value)
-    cut = text[:most]
+    cut = text[: cut_at(text, most)]
     body = escape(cut) if _PLAIN.fullmatch(cut) else Markup("").join(_pieces(cut))
     more = len(text) - len(cut)
     rest = Markup('<span class="cut">{:,} more characters</span>').format(more) if more > 0 else Markup("")

@@ -18,6 +18,9 @@ ROWS: Final = 50
 # Agents that are offered by name; others are typed.
 _OFFERED: Final = 200
 _REASONS: Final = 4
+# Characters of the note about a left-out rest, and of the longest rest that is shown all the same.
+_NOTE: Final = 32
+_LITTLE: Final = 200
 _LAST_PAGE: Final = 100_000
 
 
@@ -105,9 +108,15 @@ def _add(to: list[str], more: Iterable[str]) -> None:
             to.append(one)
 
 
+def cut_at(text: str, most: int) -> int:
+    """Return how many characters of a text are shown: all if the note in place of the rest would take as much room."""
+    return len(text) if len(text) <= most + min(max(_NOTE, most // 4), _LITTLE) else most
+
+
 def bounded(text: str, most: int) -> str:
     """Return the text, or its beginning and how much is left out."""
-    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
+    end = cut_at(text, most)
+    return text if len(text) == end else f"{text[:end]}… ({len(text) - end:,} more characters)"
 
 
 def pretty(value: Any, most: int) -> str:

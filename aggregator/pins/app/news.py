@@ -100,7 +100,8 @@ class PinNews:
             said = f"{server}: {item} {state}: {change.sentence}"
             said += "; what was approved is served" if served else ""
             said += ", and calls that the server no longer takes are refused" if TAKES_LESS in one.classes else ""
-            log.log(logging.WARNING if one.held or one.flags else logging.INFO, "%s", said)
+            # `upgraded` warns of all that waits, in one line.
+            log.log(logging.WARNING if one.flags else logging.INFO, "%s", said)
             details = {
                 "what": what,
                 "kind": kind,
@@ -130,8 +131,9 @@ class PinNews:
         counts = OpenCounts.of(one.classes for one, _ in found)
         versions = between(before, version)
         said = counts.words()
-        log.warning("%s: %s; approve with `aggregator pins approve %s`", f"{server} {versions}".rstrip(), said, server)
         names = [one.name or one.kind for one, _ in found]
+        about = f"{server} {versions}".rstrip()
+        log.warning("%s: %s (%s); approve with `aggregator pins approve %s`", about, said, _names(sorted(names)), server)
         why = found[0][1] if len(found) == 1 else f"{versions}: {said}" if versions else said
         self._events.definitions_held(server, names, why)
 

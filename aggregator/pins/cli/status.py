@@ -43,8 +43,12 @@ def status(path: Path | None, server: str | None = None, as_json: bool = False) 
     for one in found:
         if one["problem"]:
             say(f"{one['server']}: items without a pin are held: {one_line(one['problem'])}")
-        for item in one["items"]:
+        shown = [item for item in one["items"] if _is_shown_alone(item)]
+        for item in shown:
             say(_line(one["server"], item))
+        if rest := len(one["items"]) - len(shown):
+            many = f"{rest} other changes are" if rest > 1 else "1 other change is"
+            say(f"{one['server']}: {many} accepted by its settings: see `aggregator pins diff {one['server']}`.")
     if any(one["held"] or one["waits"] for one in found):
         say("\n`aggregator pins diff` shows what changed, `aggregator pins approve SERVER [ITEM]` approves it.")
     return 1 if amiss else 0
@@ -83,6 +87,11 @@ def _item(row: PinRow, change: ItemChange | None) -> dict[str, Any] | None:
         "approved": row.approved,
         "seen": row.seen if change is not None else None,
     }
+
+
+def _is_shown_alone(item: dict[str, Any]) -> bool:
+    """Return whether an item has a line of its own: not if its change is one of many that the settings accept."""
+    return bool(item["held"] or item["waits"] or item["gone"] or item["flags"])
 
 
 def _line(server: str, item: dict[str, Any]) -> str:

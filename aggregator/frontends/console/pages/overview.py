@@ -34,6 +34,7 @@ _LISTS: Final = 12
 _CALLS: Final = 10
 _NAME: Final = 200
 _REASON: Final = 300
+_SAID: Final = 1_000
 # Seconds that data common to all viewers is cached; the search for refusals reads many rows.
 _FRESH: Final = 1.0
 _FRESH_REFUSALS: Final = 5.0
@@ -186,7 +187,7 @@ def _server(upstream: Upstream, *, values: bool) -> dict[str, Any]:
         "href": link("servers", upstream.config.id),
         "state": "silent" if ready and not upstream.health.answers else upstream.state,
         "since": upstream.since,
-        "reason": server_reason(upstream, values=values)[:_REASON],
+        "reason": bounded(server_reason(upstream, values=values), _REASON),
         "in_flight": upstream.in_flight,
         "p95": figures.get("p95"),
     }
@@ -200,7 +201,7 @@ def _held(server: str, held: Sequence[HeldItem], waiting: Sequence[HeldItem]) ->
         "id": server,
         "href": pin_link(server, only.kind, only.name) if only is not None else link("pins", server),
         "count": len(every),
-        "said": bounded(held_note(held, waiting), _REASON),
+        "said": bounded(held_note(held, waiting), _SAID),
     }
 
 
