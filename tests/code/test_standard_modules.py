@@ -5,6 +5,7 @@ from typing import Final
 
 import pytest
 
+from aggregator.code.sandbox.bounds import ProgramLimits
 from aggregator.code.sandbox.sandbox import Sandbox
 from tests.code.test_forms import LIMITS, answer, by_python
 
@@ -79,10 +80,96 @@ cache = Cache(2)
 cache.put(1, "a"); cache.put(2, "b"); cache.get(1); cache.put(3, "c")
 print(list(cache.kept))
 """,
+    "difflib": r"""
+import difflib
+old = "alpha\nbeta\ngamma\ndelta\nfour\nfive\nsix\nseven\neight\n".splitlines(keepends=True)
+new = "alpha\nbeta2\ngamma\ndelta\nfour\nfive\nsix\nseven\neight\nnine\n".splitlines(keepends=True)
+print("".join(difflib.unified_diff(old, new, fromfile="a", tofile="b", n=1)))
+print("".join(difflib.context_diff(old, new, "a", "b", "then", "now")), list(difflib.unified_diff(old, old)))
+matcher = difflib.SequenceMatcher(None, "private Thread currentThread;", "private volatile Thread currentThread;")
+print(round(matcher.ratio(), 4), matcher.quick_ratio(), matcher.real_quick_ratio())
+print(matcher.get_opcodes(), [tuple(block) for block in matcher.get_matching_blocks()])
+print(difflib.SequenceMatcher(lambda x: x == " ", " abcd", "abcd abcd").find_longest_match(0, 5, 0, 9))
+print(difflib.SequenceMatcher(a="ab" * 150, b="ba" * 150).ratio(), difflib.SequenceMatcher(None, [], []).ratio())
+print(difflib.get_close_matches("appel", ["ape", "apple", "peach", "puppy"]), difflib.get_close_matches("x", "y"))
+""",
+    "zoneinfo": """
+from datetime import date, datetime, time, timedelta, timezone
+from zoneinfo import ZoneInfo
+berlin, york = ZoneInfo("Europe/Berlin"), ZoneInfo("America/New_York")
+for month in (1, 3, 7, 10):
+    at = datetime(2026, month, 28, 23, 30, tzinfo=berlin)
+    print(at, at.strftime("%Z %z"), at.astimezone(york), at.astimezone(timezone.utc), at.tzinfo, at.dst())
+    later = at + timedelta(days=1)
+    print(later, later - at, later.tzinfo.key, later.timestamp() - at.timestamp(), f"{later:%d.%m. %H:%M %Z}")
+    at += timedelta(days=2)
+    print(at, at.replace(month=6), at.replace(tzinfo=york), at.replace(tzinfo=None), at < later)
+    at -= timedelta(hours=50)
+    print(at)
+print(datetime.combine(date(2026, 7, 4), time(9), tzinfo=york), datetime.fromtimestamp(1767225600, york))
+print(datetime(2026, 10, 25, 2, 30, tzinfo=berlin), datetime(2026, 10, 25, 2, 30, tzinfo=berlin, fold=1))
+print(datetime(2026, 3, 29, 2, 30, tzinfo=berlin).astimezone(timezone.utc), datetime.now(york).tzinfo)
+print(berlin, repr(berlin), ZoneInfo("UTC"), berlin.utcoffset(datetime(2026, 7, 1)), berlin.tzname(at))
+try:
+    ZoneInfo("Mars/Olympus")
+except Exception as error:
+    print(error)
+print(datetime.strptime("2026-12-24 18:00", "%Y-%m-%d %H:%M").replace(tzinfo=berlin).astimezone(ZoneInfo("Asia/Tokyo")))
+day = datetime(2026, 3, 27, 9, tzinfo=berlin)
+while day < datetime(2026, 3, 31, tzinfo=berlin):
+    print(day.isoformat())
+    day += timedelta(days=1)
+kept = one = [1]
+one += [2]
+print(kept, "a" + "b", one + [3])
+""",
+    "zoneinfo without an import": """
+import datetime as dt
+zone = zoneinfo.ZoneInfo("America/Los_Angeles")
+class Meeting:
+    def __init__(self, at):
+        self.at = at
+    def shift(self, hours):
+        self.at += dt.timedelta(hours=hours)
+        return self
+    @property
+    def local(self):
+        return self.at.astimezone(zone)
+meeting = Meeting(dt.datetime(2026, 3, 7, 12, tzinfo=zone))
+print(meeting.shift(24).at, meeting.local, meeting.at.tzinfo, "Europe/Berlin" in zoneinfo.available_timezones())
+""",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 async def test_a_program_prints_what_python_prints(sandbox: Sandbox, name: str) -> None:
-    wanted = await asyncio.to_thread(by_python, PROGRAMS[name])
+    # Python has no import of what a program uses without one.
+    wanted = await asyncio.to_thread(by_python, ("import zoneinfo\n" if "without" in name else "") + PROGRAMS[name])
     assert (await sandbox.run(PROGRAMS[name], answer, LIMITS, "agent")).text.rstrip("\n") == wanted
+
+
+async def test_a_time_of_two_zones_is_not_guessed(sandbox: Sandbox) -> None:
+    """A time keeps its offset and the name of it: if two zones have both, and differ later, the program ends."""
+    code = (
+        "from datetime import datetime, timedelta\nfrom zoneinfo import ZoneInfo\n"
+        "def at(zone): return datetime(2026, 1, 1, tzinfo=ZoneInfo(zone))\n"
+        "print(at('Europe/Berlin') + timedelta(days=200), at('Europe/Paris') + timedelta(days=200))\n"
+        "print(at('Africa/Algiers').tzname())\nat('Europe/Berlin') + timedelta(days=200)"
+    )
+    text = (await sandbox.run(code, answer, LIMITS, "agent")).text
+    assert text.startswith("2026-07-20 00:00:00+02:00 2026-07-20 00:00:00+02:00\nCET\n")
+    assert "ValueError: this time may be of Europe/Berlin and Europe/Paris and Africa/Algiers" in text
+
+
+async def test_zones_cost_no_call(sandbox: Sandbox) -> None:
+    none = ProgramLimits(calls=0, seconds=5.0, memory=64 * 2**20)
+    code = (
+        "import pytz\nfrom datetime import datetime\nprint(pytz.timezone('Asia/Tokyo').localize(datetime(2026, 1, 1)))"
+    )
+    assert (await sandbox.run(code, answer, none, "agent")).text == "2026-01-01 00:00:00+09:00"
+
+
+@pytest.mark.parametrize("key", ["../zone1970.tab", "/etc/passwd", "zone.tab", "", "Europe", "x" * 10_000, "a\0b"])
+async def test_a_zone_is_no_file(sandbox: Sandbox, key: str) -> None:
+    code = f"from zoneinfo import ZoneInfo\ntry:\n    print(ZoneInfo({key!r}).key)\nexcept Exception:\n    print('no')"
+    assert (await sandbox.run(code, answer, LIMITS, "agent")).text == "no"

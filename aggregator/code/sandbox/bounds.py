@@ -27,6 +27,7 @@ MODULES: Final = (
         "dataclasses",
         "datetime",
         "decimal",
+        "difflib",
         "enum",
         "fnmatch",
         "functools",
@@ -38,7 +39,7 @@ MODULES: Final = (
     ),
     *("json", "logging", "math", "operator", "pprint", "random", "re", "secrets", "statistics", "string", "textwrap"),
     *("time", "traceback", "types", "typing", "unicodedata", "urllib.parse", "uuid"),
-    *("xml.etree.ElementTree", "xml.dom.minidom"),
+    *("xml.etree.ElementTree", "xml.dom.minidom", "zoneinfo"),
 )
 
 

@@ -8,11 +8,12 @@ import re
 from typing import Final
 
 from aggregator.code.sandbox.prelude import LATER, NOW
+from aggregator.code.sandbox.zones import ZONE
 
 _DEFINED: Final = re.compile(
     r"(?m)^(?:(?:async )?def |class |(?:from \w+ )?import \w+ as |(?=_\w+(?:, _\w+)* = ))(_\w+)"
 )
-_OURS: Final = (NOW, LATER)
+_OURS: Final = (NOW, LATER, ZONE)
 _WORD: Final = re.compile(r"(?<![\w.])_[a-zA-Z]\w*")
 # A name of Python that a program assigns: list = ..., for type in ...
 _ASSIGNED: Final = re.compile(

@@ -37,6 +37,7 @@ from aggregator.code.sandbox.process_bounds import bound_process
 from aggregator.code.sandbox.refusal import Refusal
 from aggregator.code.sandbox.remedies import with_remedy
 from aggregator.code.sandbox.rewriting import MAPS, rewritten
+from aggregator.code.sandbox.zones import ZONE, zone_table
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.text.error_text import error_text
 
@@ -103,7 +104,7 @@ class CodeRun:
                 "max_total_sleep_secs": limits.seconds,
             }
         )
-        names = {NOW: _outside, LATER: _outside}
+        names = dict.fromkeys((NOW, LATER, ZONE), _outside)
         try:
             code, awaited, prelude, lines = await asyncio.to_thread(_read, code)
         except Refusal as refusal:
@@ -134,6 +135,8 @@ class CodeRun:
             if isinstance(snapshot, AsyncFunctionSnapshot):
                 if snapshot.function_name == NOW and not snapshot.is_os_function:
                     snapshot = await snapshot.resume(await self._call(snapshot.args))
+                elif snapshot.function_name == ZONE and not snapshot.is_os_function:
+                    snapshot = await snapshot.resume(await asyncio.to_thread(_zone, snapshot.args))
                 elif snapshot.function_name == LATER and not snapshot.is_os_function:
                     self._waiting[snapshot.call_id] = self._tasks.start(self._call(snapshot.args))
                     snapshot = await snapshot.resume({"future": ...})
@@ -192,6 +195,14 @@ class CodeRun:
 def _outside(text: str) -> str:
     """Stand in for an external function; the calls are answered one by one, never by this."""
     raise NotImplementedError
+
+
+def _zone(given: tuple[Any, ...]) -> Any:
+    """Return the table of a time zone, as the interpreter takes it; None if there is no such zone."""
+    try:
+        return {"return_value": zone_table(str(given[0])).decode()}
+    except (KeyError, IndexError):
+        return {"return_value": None}
 
 
 def _read(written: str) -> tuple[str, bool, str, Lines | None]:

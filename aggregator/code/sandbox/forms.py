@@ -21,14 +21,15 @@ from aggregator.code.sandbox.parts import ASKS_PARTS, PARTS, PartForms
 from aggregator.code.sandbox.refusal import Refusal
 from aggregator.code.sandbox.syntax import last_name, lines_of
 from aggregator.code.sandbox.times_source import TIMES
+from aggregator.code.sandbox.zones import ZoneForms, has_zones
 
 # Longer programs are left as they are: to read one takes the interpreter of the gateway for some milliseconds.
 _MOST: Final = 16 * 1024
 # Characters of the new text.
 _MOST_NEW: Final = 160 * 1024
 _LACKING: Final = re.compile(
-    r"\byield\b|\bclass\s+\w+\s*\(\s*[^\s)]|\bsuper\s*\(|\border[ \t]*=|\bcmp_to_key\b|\bnext\s*\("
-    r"|\bdef\s+__(?!init__|repr__|str__|eq__|hash__|enter__|exit__)\w+__"
+    r"\byield\b|\b(?:zoneinfo|pytz)\b|\bclass\s+\w+\s*\(\s*[^\s)]|\bsuper\s*\(|\border[ \t]*=|\bcmp_to_key\b"
+    r"|\bnext\s*\(|\bdef\s+__(?!init__|repr__|str__|eq__|hash__|enter__|exit__)\w+__"
     r"|\bfield[ \t]*\([^)]{0,200}?\b(?:repr|compare|hash)[ \t]*=|\basync[ \t]+with\b"
     r"|@[ \t]*(?:\w+\.)*(?:property|staticmethod|classmethod|cached_property)\b|" + LACKING_METHODS
 )
@@ -95,9 +96,13 @@ def _written(code: str, tree: ast.Module) -> tuple[str, str, Lines]:
     )
     asked = PartForms()
     tree = asked.visit(tree)
+    zones = has_zones(tree)
+    if zones:
+        tree = ZoneForms().visit(tree)
     methods = MethodForms(own, managers)
     tree = methods.visit(tree)
-    prelude = PARTS if asked.changed else ""
+    # What zones need comes with their module.
+    prelude = (PARTS if asked.changed else "") + ("\n" if zones else "")
     if methods.changed:
         prelude += METHODS + (TIMES if methods.times else "") + (f"{RE}{SUB}" if methods.subs else "")
     if lazy or facts.classes or facts.ordered:

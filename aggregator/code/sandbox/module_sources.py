@@ -7,6 +7,7 @@ from typing import Final
 
 from aggregator.code.sandbox.classes_source import ENUM
 from aggregator.code.sandbox.dataclasses_source import DATACLASSES
+from aggregator.code.sandbox.difflib_source import DIFFLIB
 from aggregator.code.sandbox.more_sources import (
     ABC,
     CALENDAR,
@@ -24,6 +25,7 @@ from aggregator.code.sandbox.more_sources import (
 from aggregator.code.sandbox.small_sources import COLLECTIONS, HEAPQ, LOGGING, STRING, TEXTWRAP, URLLIB
 from aggregator.code.sandbox.statistics_source import STATISTICS
 from aggregator.code.sandbox.xml_source import XML
+from aggregator.code.sandbox.zones_source import ZONEINFO
 
 _IO: Final = """
 class _StringIO:
@@ -541,6 +543,7 @@ SOURCES: Final = {
     "contextlib": CONTEXTLIB,
     "dataclasses": DATACLASSES,
     "datetime": _DATETIME,
+    "difflib": DIFFLIB,
     "enum": ENUM,
     "fnmatch": FNMATCH,
     "functools": FUNCTOOLS,
@@ -551,6 +554,7 @@ SOURCES: Final = {
     "logging": LOGGING,
     "operator": _OPERATOR,
     "pprint": _PPRINT,
+    "pytz": ZONEINFO,
     "re": RE,
     "secrets": SECRETS,
     "statistics": STATISTICS,
@@ -562,6 +566,7 @@ SOURCES: Final = {
     "urllib": URLLIB,
     "uuid": UUID,
     "xml": XML,
+    "zoneinfo": ZONEINFO,
 }
 MODULES_ADDED: Final = (
     *(*SOURCES, "collections.abc", "concurrent.futures", "urllib.parse"),
