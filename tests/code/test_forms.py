@@ -328,6 +328,37 @@ class Both(Left, Right):
         return "both " + super().say()
 print(Both().say(), Left().say())
 """,
+    "values of classes": """
+from dataclasses import dataclass
+from enum import Enum
+class Rate:
+    @property
+    def percent(self):
+        return 7
+rate = Rate()
+def times(number):
+    def wrap(function):
+        def inner(*given):
+            return number * function(*given)
+        return inner
+    return wrap
+@times(rate.percent)
+def one(): return 1
+@dataclass
+class Line:
+    price: int = 100
+    tax: int = rate.percent
+class Kind(Enum):
+    FULL = rate.percent
+class Order:
+    tax = rate.percent
+    def total(self, price, tax=rate.percent, *, more=rate.percent):
+        return price + tax + more
+    @times(rate.percent)
+    def count(self):
+        return 1
+print(one(), Line(), Line(tax=1).tax, Kind.FULL.value, Order.tax, Order().total(100), Order().count())
+""",
     "decorators": """
 from functools import cached_property, lru_cache, wraps
 def shout(function):
@@ -676,6 +707,8 @@ def named(): pass
 print(named.__name__, (lambda: 1).__name__, Kept.__name__, Kept().get.__name__ if False else "get", type(3).__name__)
 print(list(map(str.upper, "ab")), sorted(["b", "A"], key=str.casefold), str.format("{}-{}", 1, 2), partial(str.replace, "aa")("a", "b"))
 print([f(x) for f, x in ((str.strip, " a "), (str.split, "a b"))], dict.fromkeys("ab"), dict.get({"a": 1}, "b", 5), list.count([1, 1], 1))
+print(list(map(bytes.decode, [b"a"])), set.union({1}, {2}), float.is_integer(2.0), list(map(int.bit_length, [5, 0])))
+print(int.to_bytes(5, 2, "little"), str.translate("ab", {97: "x"}), str.format_map("{a}", {"a": 1}))
 print(calendar.month_name[3], list(calendar.day_abbr)[0], sum(calendar.monthrange(2024, 2)), calendar.isleap(1900), calendar.monthcalendar(2026, 11)[0])
 def main():
     print("ends here")
@@ -897,6 +930,9 @@ _DEEP += "match call_tool('a'):\n    case " + "A0(n=" * 12 + "1" + ")" * 12 + ":
         ("class A(metaclass=Meta):\n    pass", 1, "a class with `metaclass`"),
         ("class A:\n    def __getattr__(self, name):\n        return 1", 2, "`__getattr__` of a class: write a method"),
         ("class B(Exception):\n    class C: pass", 2, "a class within a class"),
+        ("class A(Exception):\n    if call_tool:\n        a = 1", 2, "such a statement in a class: write it beside the class"),
+        ("class A:\n  @property\n  def a(self): pass\n  @a.deleter\n  def a(self): pass", 5, "a deleter of a property"),
+        ("class A:\n    @staticmethod\n    def f(x):\n        super().f()", 4, "`super()` in a static method: name"),
         ("def f():\n    with (yield 1):\n        pass", 2, "`yield` at such a place"),
         ("def f():\n    print((yield 1))", 2, "`yield` within an expression: write `value = yield x`"),
         ("def f():\n    while (yield 1):\n        pass", 2, "`yield` at such a place"),

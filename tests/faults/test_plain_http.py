@@ -331,6 +331,28 @@ async def test_a_name_that_is_none() -> None:
                 await ask(requests, "http://name.invalid/mcp")
 
 
+async def test_a_name_that_moves_to_another_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """C2: a name is looked up once for many connections, and anew after none of its addresses answered."""
+    looks: list[int] = []
+
+    async def look_up(host: str, port: int, **options: Any) -> list[Any]:
+        looks.append(int(there.url.split(":")[2].partition("/")[0]))
+        return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", looks[-1]))]
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", look_up)
+    url = "http://moving.example/mcp"
+    async with requests_to(config(url)) as requests:
+        async with listening(SocketServer()) as there:
+            assert await asyncio.gather(*(ask(requests, url) for _ in range(3))) == [b"{}"] * 3
+        assert len(looks) == 1
+        async with listening(SocketServer()) as there:
+            with pytest.raises(Unreachable):
+                await ask(requests, url)
+            assert await ask(requests, url) == b"{}"
+            assert await ask(requests, url) == b"{}"
+        assert len(looks) == 2
+
+
 async def test_a_connection_that_is_never_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     """C4: bounded by `limits.connect_timeout`."""
 
@@ -423,6 +445,33 @@ async def test_a_request_that_is_not_read_and_answered_early() -> None:
         async with requests.send("POST", server.url, {}, b"x" * 30_000_000) as response:
             assert response.status == 413
         await until(lambda: not requests._connections, "it is closed")
+
+
+async def test_fields_that_come_twice() -> None:
+    """C8, RFC 9110 5.2: the second field of a list goes on with the first; of another name, the first counts."""
+    twice: Final = {
+        "connection: close\r\nconnection: x-a": (b"{}", 2),
+        "connection: x-a\r\nconnection: close": (b"{}", 2),
+        "content-encoding: gzip\r\ncontent-encoding: gzip": None,
+        "content-encoding: gzip\r\ncontent-encoding: identity": None,
+        "content-type: text/plain\r\ncontent-type: text/html": (b"{}", 1),
+        "www-authenticate: Bearer\r\nwww-authenticate: Basic": (b"{}", 1),
+    }
+    for fields, wanted in twice.items():
+        server = SocketServer()
+        server.response = OK.replace(b"content-type: application/json", fields.encode())
+        async with listening(server), plain(server) as requests:
+            if wanted is None:
+                with pytest.raises(HttpFailure, match="content encoding that was not asked for"):
+                    await ask(requests, server.url)
+                continue
+            assert (await ask(requests, server.url), await ask(requests, server.url)) == (wanted[0], wanted[0]), fields
+            assert server.connections == wanted[1], fields
+            async with requests.send("POST", server.url, {}, b"") as response:
+                if "www" in fields:
+                    assert web.challenges_of(response) == ["Bearer, Basic"]
+                if "content-type" in fields:
+                    assert response.headers["content-type"] == "text/plain"
 
 
 async def test_bodies_that_stand_for_very_many_bytes() -> None:

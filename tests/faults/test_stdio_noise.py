@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from aggregator.upstream.transports import stdio
 from tests.polling import until
 
 from .app_harness import AppHarness, raw_stdio, running_app, text_of
@@ -49,6 +50,39 @@ async def test_log_lines_in_json_are_no_answers(line: str) -> None:
     async with running_app(raw_stdio("logger")) as harness:
         assert text_of(await harness.call("logger.raw", lines=[line, GOOD, line])) == "good"
         await harness.check_echo("logger.echo")
+
+
+# How a server writes the answer to a call.
+ANSWERS = {
+    "as it should be": [GOOD],
+    "without a version": [GOOD.replace('"jsonrpc":"2.0",', "")],
+    "over several lines": GOOD.replace(",", ",\n  ").split("\n"),
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+async def test_noise_between_answers_is_no_flood(answer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C4: only noise without an answer in between makes reading pause."""
+    monkeypatch.setattr(stdio, "NOISE_LIMIT", 100)
+    async with running_app(raw_stdio("talkative")) as harness:
+        session = harness.upstream("talkative").shared.session
+        assert session is not None
+        pauses: list[float] = []
+        monkeypatch.setattr(session.connection.child, "pause", pauses.append)  # type: ignore[attr-defined]
+        for _ in range(5):
+            said = await harness.call("talkative.raw", lines=["listening to the words of others" * 2, *ANSWERS[answer]])
+            assert text_of(said) == "good"
+        assert pauses == []
+        await harness.call("talkative.raw", lines=["listening to the words of others" * 4, *ANSWERS[answer]])
+        assert pauses == [stdio.NOISE_PAUSE]
+
+
+async def test_a_server_that_reads_may_be_sent_any_amount(monkeypatch: pytest.MonkeyPatch) -> None:
+    """C8: the bound is on what it left unread, not on all that it was ever sent."""
+    monkeypatch.setattr(stdio, "UNREAD_LIMIT", 2_000)
+    async with running_app(raw_stdio("reader")) as harness:
+        for _ in range(5):
+            await harness.check_echo("reader.echo", "x" * 1_000)
 
 
 @asynccontextmanager

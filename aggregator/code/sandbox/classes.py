@@ -235,7 +235,7 @@ class ClassForms(ast.NodeTransformer):
             made += new if isinstance(new, list) else [new]
         return made
 
-    def visitFunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         return self._function(node)
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:

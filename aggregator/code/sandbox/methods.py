@@ -257,7 +257,7 @@ class MethodForms(ast.NodeTransformer):
             return call("_x_name_of", of)
         if isinstance(of, ast.Name) and of.id in _TYPES and node.attr not in _OF_TYPES:
             self.changed = True
-            return _method(node.attr)
+            return name(f"_x_method_{node.attr}") if node.attr in _METHODS else _method(node.attr)
         if node.attr in _VALUES and id(node) not in self._called:
             self.changed = True
             return call("_x_bound", of, ast.Constant(node.attr), _method(node.attr))
