@@ -119,6 +119,10 @@ async def test_what_makes_room_needs_none(tmp_path: Path) -> None:
             await until(lambda: it.upstream.hanging == 1, "the call hangs")
             ping = {"jsonrpc": "2.0", "id": 8, "method": "ping"}
             assert (await other.ask("/mcp", ping, **session)).status == 503
+            # What answers a question of a server is taken as well: the call that asked may end with it.
+            answers: list[Json] = [{"result": {}}, {"error": {"code": -1, "message": "no"}}]
+            for said in answers:
+                assert (await other.ask(path, {"jsonrpc": "2.0", "id": 99, **said}, **more)).status == 202
             gone = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
             assert (await other.ask(path, gone, **more)).status == 202
             await until(lambda: it.upstream.hanging == 0, "it was given up")

@@ -148,6 +148,22 @@ async def test_a_no_is_told_to_the_agent(offers: ConsoleHarness) -> None:
         assert "It is denied by maria by now. Nothing was done" in plain(late.text)
 
 
+async def test_the_page_begins_with_the_oldest_question_and_the_newest_answer(offers: ConsoleHarness) -> None:
+    """B6, E13: what waits longest comes first, and of what was answered, the last."""
+    async with (
+        offers.signed_in("approver", "maria") as client,
+        asking(offers, {"to": "c-20"}) as (_, first),
+        asking(offers, {"to": "c-21"}) as (_, second),
+    ):
+        listed = (await client.get("/console/approvals.json")).json()["waiting_calls"]
+        assert [one["id"] for one in listed if one["id"] in (first.id, second.id)] == [first.id, second.id]
+        for question in (second, first):
+            path = f"/console/approvals/{question.id}"
+            assert (await post(client, path, **answer_fields(question, "deny"))).status_code == 303
+        answered = (await client.get("/console/approvals.json")).json()["answered"]
+        assert [one["id"] for one in answered[:2]] == [first.id, second.id]
+
+
 @pytest.mark.parametrize(
     ("change", "status"),
     [

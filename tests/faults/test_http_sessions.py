@@ -144,6 +144,32 @@ async def test_a_forgotten_session_of_one_host_is_renewed(kind: str) -> None:
             assert raw.count("initialize") == before + 1
 
 
+async def test_a_call_that_goes_on_over_a_new_connection_has_its_messages_there() -> None:
+    """C2, C8: the old session could not be renewed, so that the call belongs to another one."""
+    async with raw_http() as raw:
+
+        async def say(seen: ReceivedRequest, reply: ReplyWriter) -> None:
+            if seen.session not in raw.sessions:
+                await reply.error(seen, *FORGOTTEN["404"])
+                return
+            await reply.stream()
+            said = {"level": "error", "data": "half done"}
+            await reply.event({"jsonrpc": "2.0", "method": "notifications/message", "params": said})
+            await reply.event({"jsonrpc": "2.0", "id": seen.message["id"], "result": {"content": []}})
+
+        async def refuse_once(seen: ReceivedRequest, reply: ReplyWriter) -> None:
+            del raw.on["initialize"]
+            await reply.error(seen, 500, -32000, "starting")
+
+        async with running_app(server_config("web", type="http", url=raw.url)) as harness:
+            await harness.check_echo("web.echo")
+            raw.sessions.clear()
+            raw.on |= {"tools/call": say, "initialize": refuse_once}
+            channel = FakeBackChannel()
+            assert (await harness.call("web.echo", channel))["content"] == []
+            assert [params["data"] for _, params in channel.notifications] == ["half done"]
+
+
 @pytest.mark.parametrize("short", [0.0, 60.0])
 async def test_a_forgotten_session_of_lists_is_opened_anew(short: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists are read over another one; where the server forgets each at once, over that of the calls."""

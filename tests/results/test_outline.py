@@ -218,6 +218,15 @@ OUTLINES: Final[dict[str, tuple[Any, list[str]]]] = {
             "offset 12: table of 901 rows: City, Size",
         ],
     ),
+    "tables in a page": (
+        "<table><tr><th>City<th>Size</tr>" + "<tr><td>Bern<td>9</tr>" * 900 + "</table><table><tr><td>alone</table>"
+        "<table><tr><th>Name</tr><tr><td>Ann</tr></table>",
+        [
+            "Text: City Size" + " Bern 9" * 20 + " Bern...",
+            "offset 0: table of 901 rows: City, Size",
+            "offset 19868: table of 2 rows: Name",
+        ],
+    ),
     "what a browser shows": (
         "- generic [ref=e1]:\n" + "".join(f"  - link \"{n}\" [ref=e{n}]\n" for n in range(900))
         + '  - button "Pay" [ref=e7]',

@@ -196,6 +196,11 @@ async def test_a_call_that_is_refused_for_a_while_says_for_how_long() -> None:
         assert result["_meta"]["aggregator/error"]["retry_after"] == 7
         assert "asks for 7s of patience" in result["content"][0]["text"]
         assert harness.upstream("web").state == "ready"
+        # A time that is over already is no pause, and no negative one.
+        past = formatdate(time.time() - 120, usegmt=True)
+        raw.on["tools/call"] = refusing(429, retry_after=past)  # type: ignore[assignment]
+        result = await harness.call("web.echo")
+        assert result["_meta"]["aggregator/error"]["retry_after"] == 0
 
 
 async def test_era_and_session_are_found_anew() -> None:
