@@ -6,6 +6,7 @@ With `TESTS_ON=windows` the package sees Windows (`tests/windows/likeness.py`), 
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import Final
 
 MUTANTS: Final = "mutants"
@@ -19,3 +20,9 @@ if ON_WINDOWS:
     from tests.windows.likeness import install
 
     install()
+
+
+def with_folders_of_windows(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return variables with the folders that Windows names, where `XDG_` has them, if the package sees Windows."""
+    folders = (("APPDATA", "XDG_CONFIG_HOME"), ("LOCALAPPDATA", "XDG_DATA_HOME"))
+    return {**environ, **{there: environ[here] for there, here in folders if ON_WINDOWS and here in environ}}

@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 
 from aggregator.storage.database import open_database
-from tests import lanes, once
+from tests import lanes, once, with_folders_of_windows
 from tests.console.browser import chromium
 from tests.peers.processes import children, commands_of
 from tests.postgres import programs
@@ -86,8 +86,12 @@ def _no_helper_process_left() -> Iterator[None]:
 def _data_of_nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Give the programs that tests start an empty data folder, and no configuration of the user."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
-        patch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+        folders = {
+            "XDG_DATA_HOME": tmp_path_factory.mktemp("data"),
+            "XDG_CONFIG_HOME": tmp_path_factory.mktemp("config"),
+        }
+        for name, value in with_folders_of_windows({key: str(folder) for key, folder in folders.items()}).items():
+            patch.setenv(name, value)
         yield
 
 

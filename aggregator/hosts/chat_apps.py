@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from aggregator.hosts.entries import HostSpelling, plain_entry, program_entry, read_entry
 from aggregator.hosts.folders import app_folder
-from aggregator.hosts.model import HostFile, HostLimits, HostProgram, Machine, OwnLaunch
+from aggregator.hosts.model import Asked, HostFile, HostLimits, HostProgram, Machine, OwnLaunch
 
 _BOLTAI: Final = HostSpelling("BoltAI", fills_in=False)
 _FIVE_IRE: Final = HostSpelling("5ire", fills_in=False, silent=frozenset({"key", "proxy", "homepage", "capabilities"}))
@@ -61,6 +61,7 @@ def _pasted(
     speaks: tuple[Any, ...] = ("stdio", "http"),
     also: tuple[str, ...] = (),
     paste_json: bool = False,
+    declares: tuple[Asked, ...] | None = None,
 ) -> HostProgram:
     """Return a host that keeps its servers in a database of its own, so that people paste our entry."""
     return HostProgram(
@@ -71,7 +72,7 @@ def _pasted(
         read=lambda entry: read_entry(entry, _PASTED).fields,
         notes=lambda entry: read_entry(entry, _PASTED).notes,
         write=plain_entry if "http" in speaks else lambda launch: program_entry(title, launch),
-        limits=HostLimits(client, spellings=spellings),
+        limits=HostLimits(client, spellings=spellings, declares=declares),
         speaks=speaks,
         also=also,
         paste=paste,
@@ -88,7 +89,7 @@ BOLTAI: Final = HostProgram(
     notes=lambda entry: read_entry(entry, _BOLTAI).notes,
     write=lambda launch: program_entry("BoltAI", launch),
     speaks=("stdio",),
-    limits=HostLimits(None),
+    limits=HostLimits(None, declares=()),
     reload="Restart BoltAI.",
 )
 FIVE_IRE: Final = HostProgram(
@@ -101,7 +102,7 @@ FIVE_IRE: Final = HostProgram(
     write=_five_ire_entry,
     speaks=("stdio", "http", "sse"),
     # Its `clientInfo` has the name of the entry, not its own.
-    limits=HostLimits(None, prefix="{}--"),
+    limits=HostLimits(None, prefix="{}--", declares=()),
     plain_json=True,
     reload="Restart 5ire.",
 )
@@ -115,7 +116,7 @@ WITSY: Final = HostProgram(
     write=lambda launch: program_entry("Witsy", launch),
     speaks=("stdio",),
     off=_witsy_off,
-    limits=HostLimits("witsy-mcp-client"),
+    limits=HostLimits("witsy-mcp-client", declares=()),
     plain_json=True,
     spaceless="arguments",
     reload="Witsy takes its settings over when the file changes; else restart it.",
@@ -126,6 +127,7 @@ RAYCAST: Final = _pasted(
     "https://manual.raycast.com/ai/model-context-protocol",
     "Run `Install MCP Server` in Raycast, take Standard Input/Output, and give this command and its arguments:",
     client="com.raycast.macos",
+    declares=("roots",),
 )
 CHATGPT: Final = _pasted(
     "chatgpt",
@@ -151,6 +153,7 @@ CHERRY_STUDIO: Final = _pasted(
     "https://docs.cherry-ai.com/en-us/advanced-basic/mcp/auto-install",
     "In Cherry Studio, open Settings, MCP Servers, Add, Import from JSON, and paste this:",
     client="Cherry Studio",
+    declares=(),
     speaks=("stdio", "http", "sse"),
     also=("cherry", "cherrystudio"),
     paste_json=True,
@@ -162,6 +165,7 @@ LOBECHAT: Final = _pasted(
     "In the desktop app of LobeHub, open Settings, Skill Settings, Custom Skills, Quick Import JSON Configuration, and "
     "paste this:",
     client="lobehub-mcp-client",
+    declares=(),
     also=("lobehub", "lobe-chat"),
     paste_json=True,
 )

@@ -94,7 +94,7 @@ CLAUDE_CODE: Final = HostProgram(
     speaks=("stdio", "http", "sse"),
     off=_code_off,
     every_project=_every_project,
-    limits=HostLimits("claude-code", longest=64, prefix="mcp__{}__"),
+    limits=HostLimits("claude-code", longest=64, prefix="mcp__{}__", declares=("roots", "elicitation")),
     also=("claudecode",),
     program="claude",
     shell_path=True,

@@ -87,7 +87,7 @@ CLAUDE_DESKTOP: Final = HostProgram(
     notes=lambda entry: read_entry(entry, _SPELLING).notes,
     write=lambda launch: program_entry("Claude Desktop", launch),
     speaks=("stdio",),
-    limits=HostLimits("claude-ai", plain=True, longest=64, spellings="claude[^a-z]*ai"),
+    limits=HostLimits("claude-ai", plain=True, longest=64, spellings="claude[^a-z]*ai", declares=("roots",)),
     also=("claude",),
     programs=lambda machine: tuple(_programs(machine)),
     state=_state,

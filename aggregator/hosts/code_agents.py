@@ -22,8 +22,13 @@ _QWEN: Final = HostSpelling("Qwen Code", timeouts={"timeout": 0.001}, text=dolla
 _DROID: Final = HostSpelling("Droid", timeouts={"timeoutMs": 0.001})
 _JUNIE: Final = HostSpelling("Junie", fills_in=False)
 _AMAZON_Q: Final = HostSpelling("Amazon Q", timeouts={"timeout": 0.001})
+# `mcpTimeout` in its internal/agent/tools/mcp/init.go bounds the start of a server and its pings, no calls.
 _CRUSH: Final = HostSpelling(
-    "Crush", renamed={"disabled_tools": "disabledTools"}, timeouts={"timeout": 1.0}, text=dollar_names
+    "Crush",
+    renamed={"disabled_tools": "disabledTools"},
+    timeouts={},
+    connect_timeouts={"timeout": 1.0},
+    text=dollar_names,
 )
 _QODER_CLI: Final = HostSpelling("Qoder CLI")
 _AMP: Final = HostSpelling("Amp")
@@ -148,7 +153,7 @@ DROID: Final = HostProgram(
     notes=lambda entry: read_entry(entry, _DROID).notes,
     write=lambda launch: {**plain_entry(launch, type="stdio" if launch.url is None else "http"), "disabled": False},
     speaks=("stdio", "http", "sse"),
-    limits=HostLimits("factory-cli"),
+    limits=HostLimits("factory-cli", declares=()),
     also=("factory",),
     program="droid",
     shell_path=True,
@@ -165,7 +170,7 @@ JUNIE: Final = HostProgram(
     read=lambda entry: read_entry(entry, _JUNIE).fields,
     notes=lambda entry: read_entry(entry, _JUNIE).notes,
     write=plain_entry,
-    limits=HostLimits(None),
+    limits=HostLimits(None, declares=()),
     program="junie",
     reload="Start Junie, or the IDE with it, again.",
 )
@@ -177,7 +182,7 @@ AMAZON_Q: Final = HostProgram(
     read=lambda entry: read_entry(entry, _AMAZON_Q).fields,
     notes=lambda entry: read_entry(entry, _AMAZON_Q).notes,
     write=plain_entry,
-    limits=HostLimits("Q-DEV-CLI", plain=True, longest=64, prefix="{}___", spellings="q-dev-cli"),
+    limits=HostLimits("Q-DEV-CLI", plain=True, longest=64, prefix="{}___", spellings="q-dev-cli", declares=()),
     also=("amazonq",),
     reload="Start Amazon Q again.",
     errors="`/tools`, and a message at its start",
@@ -192,7 +197,7 @@ CRUSH: Final = HostProgram(
     notes=lambda entry: _crush_reading(entry).notes,
     write=_crush_entry,
     speaks=("stdio", "http", "sse"),
-    limits=HostLimits("crush"),
+    limits=HostLimits("crush", declares=("roots",)),
     program="crush",
     shell_path=True,
     header_variable="$NAME",
@@ -226,7 +231,7 @@ WARP: Final = HostProgram(
     notes=lambda entry: read_entry(entry, _WARP).notes,
     write=plain_entry,
     speaks=("stdio", "http", "sse"),
-    limits=HostLimits(None),
+    limits=HostLimits(None, declares=()),
     program="warp-terminal",
     reload="Start the entry in Settings, MCP servers, of Warp.",
     errors="Settings, MCP servers",
@@ -241,7 +246,7 @@ AMP: Final = HostProgram(
     notes=lambda entry: read_entry(entry, _AMP).notes,
     write=plain_entry,
     speaks=("stdio", "http", "sse"),
-    limits=HostLimits("amp-mcp-client", prefix="mcp__{}__"),
+    limits=HostLimits("amp-mcp-client", prefix="mcp__{}__", declares=("sampling",)),
     also=("ampcode", "amp-code"),
     program="amp",
     shell_path=True,

@@ -1,7 +1,9 @@
 """Cline, Roo Code and older Kilo Code, extensions of VS Code and editors made from it; some on the command line too.
 
 Sources: https://docs.cline.bot/mcp/configuring-mcp-servers, https://docs.cline.bot/cline-cli/configuration,
-https://docs.roocode.com/features/mcp/using-mcp-in-roo, https://kilo.ai/docs/automate/mcp/using-in-cli.
+https://docs.roocode.com/features/mcp/using-mcp-in-roo, https://kilo.ai/docs/automate/mcp/using-in-cli. Their times are
+seconds: `formatMcpTimeoutErrorMessage` in sdk/packages/shared/src/mcp.ts of github.com/cline/cline, and
+src/services/mcp/McpHub.ts of github.com/RooCodeInc/Roo-Code and of github.com/Kilo-Org/kilocode-legacy.
 """
 
 from collections.abc import Iterator
@@ -71,7 +73,7 @@ CLINE: Final = HostProgram(
     notes=lambda entry: read_entry(entry, _CLINE).notes,
     write=_cline_entry,
     speaks=("stdio", "http", "sse"),
-    limits=HostLimits("Cline"),
+    limits=HostLimits("Cline", declares=()),
     shell_path=True,
     reload="Cline takes its file over when it is saved; else restart the editor.",
 )
@@ -84,7 +86,7 @@ ROO_CODE: Final = HostProgram(
     notes=lambda entry: read_entry(entry, _ROO).notes,
     write=_roo_entry,
     speaks=("stdio", "http", "sse"),
-    limits=HostLimits("Roo Code"),
+    limits=HostLimits("Roo Code", declares=()),
     also=("roo", "roocode"),
     shell_path=True,
     header_variable="${env:NAME}",
@@ -100,7 +102,7 @@ KILO_CODE_LEGACY: Final = HostProgram(
     write=_roo_entry,
     speaks=("stdio", "http", "sse"),
     # src/services/mcp/McpHub.ts of github.com/Kilo-Org/kilocode, as it was on Roo Code.
-    limits=HostLimits("Kilo Code"),
+    limits=HostLimits("Kilo Code", declares=()),
     also=("kilo-legacy",),
     shell_path=True,
     reload="Kilo Code takes its file over when it is saved; else restart the editor.",

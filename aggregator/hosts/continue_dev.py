@@ -74,7 +74,7 @@ CONTINUE: Final = HostProgram(
     notes=lambda entry: _reading(entry).notes,
     write=_entry,
     speaks=("stdio", "http", "sse"),
-    limits=HostLimits("continue-client"),
+    limits=HostLimits("continue-client", declares=()),
     shell_path=True,
     header_variable="${{ secrets.NAME }}",
     reload="Reload the window of the editor.",

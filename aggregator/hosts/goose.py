@@ -1,4 +1,4 @@
-"""Goose. Source: https://block.github.io/goose/docs/guides/config-files."""
+"""Goose. Source: https://block.github.io/goose/docs/guides/config-files, which counts `timeout` in seconds."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -88,7 +88,7 @@ GOOSE: Final = HostProgram(
     read=lambda entry: _reading(entry).fields,
     notes=lambda entry: _reading(entry).notes,
     write=_entry,
-    limits=HostLimits("goose"),
+    limits=HostLimits("goose", declares=("roots", "sampling", "elicitation")),
     program="goose",
     shell_path=True,
     reload="Start a new session of Goose.",

@@ -9,6 +9,8 @@ from typing import Any, Final, Literal
 from aggregator.editing.document import Format
 
 System = Literal["linux", "macos", "windows"]
+# The capabilities of a client that let a server ask it.
+Asked = Literal["roots", "sampling", "elicitation"]
 Scope = Literal["user", "project", "local", "profile", "managed"]
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
 # A regular expression that matches nothing.
@@ -73,7 +75,7 @@ class HostLimits:
     `client` is the name in its `clientInfo`, None if it is not known. `plain`: it refuses names with a dot. `longest`
     is the most characters that a name may have, with `prefix` before it; `tools` the most tools that it takes from all
     servers together. `spellings` is a regular expression for the names of its clients in lower case; without one,
-    `client` as a word.
+    `client` as a word. `declares` is what a server may ask of it, None if that is not known.
     """
 
     client: str | None
@@ -82,6 +84,7 @@ class HostLimits:
     prefix: str = ""
     tools: int | None = None
     spellings: str | None = None
+    declares: tuple[Asked, ...] | None = None
 
     @property
     def client_names(self) -> str:

@@ -63,7 +63,7 @@ ANTIGRAVITY: Final = HostProgram(
     read=lambda entry: read_entry(entry, _ANTIGRAVITY).fields,
     notes=lambda entry: read_entry(entry, _ANTIGRAVITY).notes,
     write=_antigravity_entry,
-    limits=HostLimits("antigravity-client"),
+    limits=HostLimits("antigravity-client", declares=("roots",)),
     also=("agy",),
     program="agy",
     reload="Press Refresh under Manage MCP Servers in Antigravity, or start it again.",

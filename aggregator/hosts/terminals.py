@@ -58,7 +58,7 @@ GEMINI_CLI: Final = HostProgram(
     write=gemini_entry,
     speaks=("stdio", "http", "sse"),
     off=lambda root, file: gemini_off(root),
-    limits=HostLimits("gemini-cli-mcp-client", longest=63),
+    limits=HostLimits("gemini-cli-mcp-client", longest=63, declares=()),
     also=("gemini",),
     program="gemini",
     shell_path=True,

@@ -82,7 +82,7 @@ CODEX: Final = HostProgram(
     read=lambda entry: _reading(entry).fields,
     notes=lambda entry: _reading(entry).notes,
     write=_entry,
-    limits=HostLimits("codex-mcp-client", longest=64, prefix="mcp__{}__"),
+    limits=HostLimits("codex-mcp-client", longest=64, prefix="mcp__{}__", declares=("elicitation",)),
     program="codex",
     shell_path=True,
     key_field="bearer_token_env_var",

@@ -44,7 +44,7 @@ def _program(id: str, title: str, product: str, remote: str, program: str, also:
         read=lambda entry: read_entry(entry, _SPELLING).fields,
         notes=lambda entry: read_entry(entry, _SPELLING).notes,
         write=_entry,
-        limits=HostLimits(f"Visual Studio {product}", tools=128),
+        limits=HostLimits(f"Visual Studio {product}", tools=128, declares=("roots", "sampling", "elicitation")),
         also=also,
         speaks=("stdio", "http", "sse"),
         program=program,

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from aggregator.hosts.every_host import host_named
 from aggregator.hosts.model import Machine
+from tests import with_folders_of_windows
 from tests.end_to_end.programs import ProgramResult, run
 from tests.end_to_end.scripted_host import BOUND
 
@@ -49,12 +50,12 @@ class Place:
         self.home, self.here, self.stack = folder / "home", folder / "here", stack
         self.home.mkdir()
         self.here.mkdir()
-        self.env: dict[str, str] = {
+        home = {
             "HOME": str(self.home),
             "XDG_CONFIG_HOME": str(self.home / ".config"),
             "XDG_DATA_HOME": str(self.home / ".local" / "share"),
-            "NO_PROXY": "localhost,127.0.0.1",
         }
+        self.env = with_folders_of_windows({**home, "NO_PROXY": "localhost,127.0.0.1"})
         self.config = self.home / ".config" / "aggregator" / "aggregator.json"
         self.args: list[str] = []
         self.port = free_port()

@@ -363,7 +363,7 @@ SEEDS: Final = (
         "server_wants_capability",
         _wants_sampling,
         lambda place, _: place.configure({"box": place.server()}),
-        "if Claude Desktop offers sampling",
+        "Claude Desktop is not known to offer sampling",
         DESKTOP,
         connects=True,
     ),

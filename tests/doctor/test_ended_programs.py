@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from aggregator.domain.program_causes import program_cause
+from tests import ON_WINDOWS
 from tests.doctor.place import Json, Place
 from tests.end_to_end.server_harness import ROOT
 
@@ -267,7 +268,8 @@ async def test_each_is_named_by_doctor_and_check(place: Place) -> None:
     report = (await place.examine("--timeout", "60")).report
     of_servers = [one for one in report["findings"] if one["code"].startswith("server_")]
     killed = EndedProgram("killed", "", "server_crashes", "want of memory", "limits.memory")
-    windows = EndedProgram("for-windows", "", "server_command_missing", "npx-of-mine.cmd", "This entry is for Windows")
+    theirs = "Install it" if ON_WINDOWS else "This entry is for Windows"
+    windows = EndedProgram("for-windows", "", "server_command_missing", "npx-of-mine.cmd", theirs)
     wrong = EndedProgram("not-a-program", "", "server_command_missing", "is not a program", "processor")
     moved = EndedProgram("moved", "", "server_command_missing", "interpreter", "virtual environment")
     for one in (*ENDED, killed, windows, wrong, moved):
@@ -296,6 +298,7 @@ async def test_a_program_that_fetches_in_silence_is_told_of_its_registry(place: 
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(ON_WINDOWS, reason="PATH is the same for a shell and for a host there")
 async def test_a_program_in_a_usual_folder_is_named_with_its_path(place: Place) -> None:
     """A shell without the lines of nvm, which `aggregator stdio` makes up for."""
     words = " ".join([sys.executable, *place.server()["args"]])

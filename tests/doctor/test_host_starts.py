@@ -156,3 +156,19 @@ for line in sys.stdin:
 async def test_every_page_of_a_list_is_read() -> None:
     session = await stdio_session(sys.executable, ["-c", PAGED], os.environ, None, None, 20.0)
     assert (session.fault, session.names) == (None, ("a", "b", "c"))
+
+
+@pytest.mark.parametrize(
+    ("declares", "fix"),
+    [
+        (None, "Nothing, if Cursor offers sampling and roots"),
+        (("roots", "sampling"), "Nothing: Cursor is known to offer sampling and roots."),
+        (("roots",), "another host: Cursor is not known to offer sampling."),
+        ((), "not known to offer sampling and roots."),
+    ],
+)
+def test_a_wanted_capability_is_held_against_what_the_host_declares(declares: tuple[str, ...] | None, fix: str) -> None:
+    lost = LostServer("box", "/a/aggregator.json: mcpServers.box", "client lacks sampling and roots", (), ())
+    (finding,) = of_host_start("Cursor", INSTALL, 12.0, [lost], {}, declares)
+    assert finding.code == "server_wants_capability"
+    assert fix in str(finding.fix)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from tests.end_to_end.server_harness import ROOT
 
@@ -128,7 +128,18 @@ _fork_servers: list[ForkServer] = []
 
 
 async def start_program(args: tuple[str, ...], cwd: Path, env: Mapping[str, str]) -> Program:
-    """Start `aggregator ARGS` in a process of its own."""
+    """Start `aggregator ARGS` in a process of its own, which has all to import if the system does not fork."""
+    if not hasattr(os, "fork"):
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "aggregator", *args),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            limit=_READ_LIMIT,
+            cwd=cwd,
+            env=env,
+        )
+        return cast("Program", process)
     if not _fork_servers:
         _fork_servers.append(ForkServer())
     given, stdin = os.pipe()

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from tests import with_folders_of_windows
 from tests.end_to_end.forked_program import Program, start_program
 from tests.end_to_end.scripted_host import BOUND
 from tests.end_to_end.server_harness import ROOT
@@ -24,7 +25,7 @@ class ProgramResult(NamedTuple):
 def environment(**more: str) -> dict[str, str]:
     """Return our environment without variables that change the configuration."""
     kept = {key: value for key, value in os.environ.items() if "_MCP_" not in key and key != "COLUMNS"}
-    return {**kept, "PYTHONPATH": str(ROOT), "NO_COLOR": "1", **more}
+    return with_folders_of_windows({**kept, "PYTHONPATH": str(ROOT), "NO_COLOR": "1", **more})
 
 
 async def start(*args: str, cwd: Path = ROOT, **more: str) -> Program:

@@ -11,6 +11,7 @@ import pytest
 
 from aggregator.cli.commands import app
 from aggregator.config.files.find import own_file
+from tests import with_folders_of_windows
 from tests.end_to_end.server_harness import ROOT
 
 # Runs a command in this process: its exit code and what it printed.
@@ -23,9 +24,10 @@ _SECONDS = 60
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home folder, which is the working folder too."""
-    for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "APPDATA", "LOCALAPPDATA"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
+    folders = {"XDG_CONFIG_HOME": tmp_path / ".config", "XDG_DATA_HOME": tmp_path / ".local" / "share"}
+    named = with_folders_of_windows({name: str(folder) for name, folder in folders.items()})
+    for name, folder in {**named, "HOME": str(tmp_path)}.items():
+        monkeypatch.setenv(name, folder)
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     return tmp_path
@@ -34,7 +36,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def config(home: Path) -> Path:
     """The path of the user's own configuration, which is not there yet."""
-    path = own_file({"HOME": str(home)})
+    path = own_file(os.environ)
     path.parent.mkdir(parents=True)
     return path
 

@@ -203,7 +203,7 @@ def test_where_there_is_none_the_users_own_is_made(home: Path) -> None:
     assert edit.is_new
     edit.add_entry("time", {"command": "uvx"})
     assert edit.write() is None
-    own = own_file({"HOME": str(home)})
+    own = own_file(os.environ)
     assert json.loads(own.read_text()) == {"mcpServers": {"time": {"command": "uvx"}}}
     assert stat.S_IMODE(own.stat().st_mode) == 0o600
 

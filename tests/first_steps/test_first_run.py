@@ -11,6 +11,7 @@ import pytest
 from aggregator.config.files.find import own_file
 from aggregator.config.files.jsonfile import read_object
 from aggregator.domain.errors import OperatorError
+from tests import ON_WINDOWS
 from tests.end_to_end.server_harness import ROOT
 
 from .conftest import AtTerminal, Run
@@ -32,7 +33,7 @@ def cursor(home: Path) -> Path:
 
 
 def own(home: Path) -> Path:
-    return own_file({"HOME": str(home)})
+    return own_file(os.environ)
 
 
 def test_without_a_configuration_five_lines_say_what_to_do(at_terminal: AtTerminal, home: Path) -> None:
@@ -131,7 +132,10 @@ def test_a_host_that_cannot_be_written_to_costs_itself_alone(run: Run, home: Pat
     """A running Claude Desktop, and a broken file: the other hosts are installed into, and the exit code says so."""
     desktop = home / ".config" / "Claude"
     desktop.mkdir(parents=True)
-    (desktop / "SingletonLock").symlink_to(f"a-host-{os.getpid()}")
+    if ON_WINDOWS:
+        (desktop / "lockfile").touch()
+    else:
+        (desktop / "SingletonLock").symlink_to(f"a-host-{os.getpid()}")
     broken = home / ".kiro" / "settings" / "mcp.json"
     broken.parent.mkdir(parents=True)
     broken.write_text("{")

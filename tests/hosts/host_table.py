@@ -31,8 +31,10 @@ def host_table() -> str:
 
 def limits_table() -> str:
     """Return the table of limits, one row for each host of which any is known."""
-    rows = ["| host | `clientInfo` | names of tools | most tools | dialect | where it shows a failed start |"]
-    rows.append("| --- | --- | --- | --- | --- | --- |")
+    rows = [
+        "| host | `clientInfo` | names of tools | most tools | dialect | declares | where it shows a failed start |"
+    ]
+    rows.append("| --- | --- | --- | --- | --- | --- | --- |")
     for host in HOSTS:
         limits = host.limits
         client = "" if limits.client is None else f"`{limits.client}`"
@@ -42,7 +44,8 @@ def limits_table() -> str:
             words.append(f"prefix `{limits.prefix.replace('{}', 'aggregator')}`")
         most = "" if limits.tools is None else str(limits.tools)
         known = "" if limits.client is None else f"`{dialect}`"
-        rows.append(f"| {host.title} | {client} | {', '.join(words)} | {most} | {known} | {host.errors} |")
+        asked = "" if limits.declares is None else ", ".join(limits.declares) or "nothing"
+        rows.append(f"| {host.title} | {client} | {', '.join(words)} | {most} | {known} | {asked} | {host.errors} |")
     return "\n".join(rows) + "\n"
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import pty
 import signal
 import subprocess
 import sys
@@ -12,8 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests import with_folders_of_windows
 from tests.end_to_end.forked_program import start_program
 from tests.hosts.grounds import put
+
+if sys.platform != "win32":
+    import pty
 
 ROOT = Path(__file__).parents[2]
 CLAUDE = Path(".config") / "Claude" / "claude_desktop_config.json"
@@ -89,11 +92,11 @@ class Person:
         return shown.decode()
 
     def whole_environ(self) -> dict[str, str]:
+        home = {"HOME": str(self.home), "XDG_CONFIG_HOME": str(self.home / ".config")}
         return {
             "PATH": os.environ["PATH"],
-            "HOME": str(self.home),
             "PYTHONPATH": str(ROOT),
-            "XDG_CONFIG_HOME": str(self.home / ".config"),
+            **with_folders_of_windows(home),
             **self.environ,
         }
 

@@ -88,7 +88,7 @@ def expected(host: str, system: System) -> dict[str, dict[str, Any] | None]:
         "amp": {"github": {**github, "tools": {"include": ["get_me"]}}, "off": off},
         "amazon-q": {"files": {**files, "timeout": 60}, "off": off},
         "crush": {
-            "files": {**files, "timeout": 120},
+            "files": {**files, "limits": {"connect_timeout": 120}},
             "github": {**github, "tools": {"exclude": ["delete_file"]}},
             "remote": typed,
             "off": off,

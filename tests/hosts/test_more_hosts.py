@@ -101,6 +101,7 @@ def test_a_broken_file_of_opencode_is_named_once(tmp_path: Path) -> None:
         ),
         ("cursor", {"command": "x", "timeout": 3600}, {"command": "x", "timeout": 3600}, None),
         ("cline", {"command": "x", "timeout": 30000}, {"command": "x", "timeout": 30000}, None),
+        ("crush", {"command": "x", "timeout": 5}, {"command": "x", "limits": {"connect_timeout": 5}}, None),
         ("zed", {"command": "x", "timeout": 60000}, {"command": "x", "timeout": 60}, "as milliseconds"),
         ("zed", {"command": "x", "timeout": 60}, {"command": "x", "timeout": 60}, None),
         ("droid", {"command": "x", "timeoutMs": 1500}, {"command": "x", "timeout": 1.5}, None),

@@ -14,6 +14,7 @@ from aggregator.domain.errors import OperatorError
 from aggregator.identity.keyring import Keyring
 from aggregator.identity.keys import parse_key, parse_policy_line
 from aggregator.storage.records import KeyRecord
+from tests import with_folders_of_windows
 
 
 def made(url: str, capsys: pytest.CaptureFixture[str], agent: str = "bot", **options: str) -> str:
@@ -128,7 +129,8 @@ def test_times(text: str | None, seconds: float | None) -> None:
 def test_the_default_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    for name, folder in with_folders_of_windows({"XDG_DATA_HOME": str(tmp_path)}).items():
+        monkeypatch.setenv(name, folder)
     monkeypatch.setenv("HOME", str(tmp_path))
     before = time.time()
     assert keys.new(None, "bot") == 0

@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from aggregator.cli.hosts.install.command import run
 from aggregator.cli.hosts.install.options import InstallOptions
 from aggregator.domain.errors import OperatorError
+from tests import with_folders_of_windows
 from tests.laws import examples
 
 SECRET = "ghp_k4n4ry0123456789abcdefghijklmnopqrstu"
@@ -53,7 +54,8 @@ class Orders(RuleBasedStateMachine):
         super().__init__()
         self.patch = pytest.MonkeyPatch()
         self.home = Path(tempfile.mkdtemp())
-        self.patch.setattr(os, "environ", {"PATH": os.defpath, "HOME": str(self.home)})
+        own = with_folders_of_windows({"HOME": str(self.home), "XDG_CONFIG_HOME": str(self.home / ".config")})
+        self.patch.setattr(os, "environ", {"PATH": os.defpath, **own})
         self.patch.setenv("HOME", str(self.home))
         self.patch.chdir(self.home)
         self.count = self.agents = 0

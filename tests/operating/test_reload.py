@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests import ON_WINDOWS
 from tests.end_to_end.programs import until_ended
 from tests.end_to_end.scripted_host import BOUND, VERSIONS, ScriptedHost, over_http, over_sse
 from tests.operating.program_harness import ProgramHarness, server, stdio_program, words
@@ -28,6 +29,7 @@ async def names(host: ScriptedHost) -> set[str]:
     return set(of_servers(tool["name"] for tool in await host.list()))
 
 
+@pytest.mark.skipif(ON_WINDOWS, reason="a process in a session of its own leaves the group that stands in for a job")
 async def test_servers_come_and_go_and_the_others_notice_nothing(harness: ProgramHarness) -> None:
     """Proves: D11, E4. Who stays keeps process and call; hosts are told once of what is gone, and that ends its call
     first, and takes with it what it left in a session of its own."""
@@ -92,7 +94,7 @@ async def test_what_needs_no_connection_changes_in_place_and_what_cannot_change_
         amended = server(tools={"exclude": ["wait"]}, timeout="7s", description="Other words", prefix="crate")
         more: Json = {"expose": "search", "pinned": ["crate.*"], "read_tool": True, "log": {"level": "error"}}
         harness.write_config({"box": amended}, **more, http={"path": "/other", "port": 1})
-        harness.signal(signal.SIGHUP)
+        harness.read_again()
         await harness.wait_for_log(
             "server box has other settings (prefix, description, timeout, tools.exclude) on the same connection"
         )
@@ -145,7 +147,7 @@ async def test_a_broken_file_changes_nothing_and_is_told(harness: ProgramHarness
                 harness.write(content)
             else:
                 harness.write_config(content)
-            harness.signal(signal.SIGHUP)
+            harness.read_again()
             await harness.wait_for_log(said, refusals + 1)
             config = await harness.wait_for_problem(said)
             assert config["broken"] is True
@@ -180,12 +182,13 @@ async def test_the_files_as_they_were_end_what_was_said_of_them(harness: Program
 
 
 async def test_the_stdio_frontend_reloads_too(harness: ProgramHarness) -> None:
-    """Proves: D11. SIGHUP, and the host hears of the new tools."""
+    """Proves: D11. SIGHUP, or a while, and the host hears of the new tools."""
     harness.write_config({"box": server()})
     async with stdio_program(harness.config, LEGACY) as (process, host):
         await host.named("box__who")
         harness.write_config({"box": server(), "two": server()})
-        process.send_signal(signal.SIGHUP)
+        if not ON_WINDOWS:
+            process.send_signal(signal.SIGHUP)
         await host.named("two__who")
         assert await names(host) == {"box__who", "box__wait", "two__who", "two__wait"}
         process.stdin.close()

@@ -12,6 +12,7 @@ import pytest
 
 from aggregator.cli.secrets import store as keyring_store
 from aggregator.domain.errors import OperatorError
+from tests import ON_WINDOWS
 from tests.end_to_end.programs import ProgramResult, environment, run
 from tests.peers.file_keyring import keep
 
@@ -155,6 +156,7 @@ async def test_a_damaged_list_of_names_is_told(keyring: Path, tmp_path: Path) ->
         assert f"{names} is not a list of names" in listed.err
 
 
+@pytest.mark.skipif(ON_WINDOWS, reason="it needs a pseudo-terminal of POSIX")
 def test_a_typed_value_is_not_echoed(keyring: Path) -> None:
     """On a terminal of its own, whose output is all that a person sees."""
     command = [sys.executable, "-m", "aggregator", "secrets", "set", "github"]

@@ -5,13 +5,13 @@ import os
 from collections.abc import Callable
 
 import pytest
-import uvloop
 
 from aggregator.frontends.stdio import _chunks
 from aggregator.frontends.stdout import open_stdout
 from aggregator.wire.pipes import pipe_for
 from tests.peers.watched_pipe import WatchedPipe
 
+uvloop = pytest.importorskip("uvloop")
 NewLoop = Callable[[], asyncio.AbstractEventLoop]
 both_loops = pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 

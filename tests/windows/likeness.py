@@ -68,6 +68,7 @@ class Likeness(ModuleType):
         super().__init__(real.__name__)
         self.__dict__.update(own)
         self.__dict__["_real"], self.__dict__["_absent"] = real, absent
+        self.__dict__["_before"] = {}
 
     def __getattr__(self, name: str) -> Any:
         if name in self.__dict__["_absent"]:
@@ -75,10 +76,13 @@ class Likeness(ModuleType):
         return getattr(self.__dict__["_real"], name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self.__dict__["_real"], name, value)
+        real = self.__dict__["_real"]
+        self.__dict__["_before"].setdefault(name, getattr(real, name, None))
+        setattr(real, name, value)
 
     def __delattr__(self, name: str) -> None:
-        delattr(self.__dict__["_real"], name)
+        """Put back what a patch replaced: pytest removes what is not in the dictionary of a module."""
+        setattr(self.__dict__["_real"], name, self.__dict__["_before"].pop(name))
 
 
 class PopenInJob(subprocess.Popen[Any]):

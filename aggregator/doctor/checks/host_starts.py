@@ -1,7 +1,7 @@
 """Servers that start in this shell, but not when a host starts the aggregator. This file decides."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +14,7 @@ _NAMED: Final = 5
 _TOO_LONG: Final = "did not answer within"
 _WORDS: Final = 3
 # What a server can want of a host, by the words that it uses for it; and the words around them.
-_WANTED: Final = {"sampling": "sampling", "elicitation": "elicitation", "roots": "roots"}
+_WANTED: Final = ("sampling", "elicitation", "roots")
 _OF_HOSTS: Final = ("capabilit", "support", "client", "host")
 # What a program says that looks for another one in vain.
 _NOT_FOUND: Final = ("no such file or directory", "command not found", ": not found", "enoent", "is not recognized")
@@ -36,12 +36,17 @@ class LostServer:
 
 
 def of_host_start(
-    title: str, install: str, seconds: float, lost: Sequence[LostServer], shell_seconds: Mapping[str, float]
+    title: str,
+    install: str,
+    seconds: float,
+    lost: Sequence[LostServer],
+    shell_seconds: Mapping[str, float],
+    declares: Collection[str] | None = None,
 ) -> Iterator[CheckFinding]:
     """Yield each server that fails when a host starts it, with the variables that differ.
 
     `install` is the command that writes our entry into the file of the host, `seconds` the waiting time,
-    `shell_seconds` the time of each server in this shell.
+    `shell_seconds` the time of each server in this shell; `declares` is what the host can be asked for, if it is known.
     """
     for server in lost:
         why = _why(server, seconds, shell_seconds.get(server.id))
@@ -49,9 +54,9 @@ def of_host_start(
         if wanted:
             yield found(
                 "server_wants_capability",
-                f"{server.id} comes up only for a host that offers {wanted}, which this check offers in no session "
-                f"of its own: {why}.",
-                f"Nothing, if {title} offers {wanted}; if not, use the server with a host that does.",
+                f"{server.id} comes up only for a host that offers {' and '.join(wanted)}, which this check offers in "
+                f"no session of its own: {why}.",
+                _fix_of_wanted(title, wanted, declares),
                 server.place,
             )
             continue
@@ -91,12 +96,21 @@ def _fix_of_slow(server: LostServer, install: str) -> str:
     return f'{fix} {mend}, which `{install}` or "env" of {server.place.rpartition(": ")[2]} can mend.'
 
 
-def _wanted(server: LostServer) -> str:
-    """Return the capability of a host without which a server ends, as its own words say; empty if they do not."""
+def _wanted(server: LostServer) -> list[str]:
+    """Return the capabilities of a host without which a server ends, as its own words say; none if they do not."""
     told = " ".join((server.reason, *server.words)).lower()
     if not any(word in told for word in _OF_HOSTS):
-        return ""
-    return " and ".join(name for word, name in _WANTED.items() if re.search(rf"\b{word}\b", told))
+        return []
+    return [word for word in _WANTED if re.search(rf"\b{word}\b", told)]
+
+
+def _fix_of_wanted(title: str, wanted: Sequence[str], declares: Collection[str] | None) -> str:
+    if declares is None:
+        return f"Nothing, if {title} offers {' and '.join(wanted)}; if not, use the server with a host that does."
+    lacking = [word for word in wanted if word not in declares]
+    if not lacking:
+        return f"Nothing: {title} is known to offer {' and '.join(wanted)}."
+    return f"Use the server with another host: {title} is not known to offer {' and '.join(lacking)}."
 
 
 def _fix(server: LostServer, names: Sequence[str], install: str) -> str:

@@ -17,6 +17,7 @@ from aggregator.doctor.finding import CheckFinding
 from aggregator.doctor.gather.configuration import lost_servers
 from aggregator.doctor.gather.host_files import start_environment
 from aggregator.doctor.gather.sessions import HostSession, SessionPlan
+from aggregator.hosts.every_host import host_named
 from aggregator.hosts.model import Machine
 from aggregator.redaction.redactor import Redactor
 from aggregator.upstream.process.environment import network_variables, passed_on
@@ -65,7 +66,8 @@ def of_servers_there(
         reason, words = (told.reason, list(told.words)) if told is not None else ("", [])
         lost.append(LostServer(server.id, server.place, reason, words, lacking.get(server.id, ())))
     took = {server.id: server.seconds for server in tried if server.seconds is not None}
-    return list(of_host_start(session.title, _install(session), seen.waited, lost, took))
+    declares = host_named(session.host).limits.declares if session.host is not None else None
+    return list(of_host_start(session.title, _install(session), seen.waited, lost, took, declares))
 
 
 def _tells(loaded: Loaded) -> bool:
