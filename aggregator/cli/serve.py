@@ -227,7 +227,7 @@ def _log_addresses(config: Config, web: WebServer, base: str) -> None:
         log.info("Streamable HTTP at %s%s", base, http.path)
         # The form without a query: queries are redacted in the log.
         plain = f"{http.path.rstrip('/')}{COMPATIBLE_PATH}"
-        log.info("for agent frameworks, with names that every model API takes: %s%s", base, plain)
+        log.info("for agent frameworks, with names and schemas that every model API takes: %s%s", base, plain)
     if config.sse.enabled:
         log.info("SSE at %s%s", base, SSE_PATH)
     if config.v1.enabled:

@@ -80,7 +80,7 @@ class Dialects:
         self._by_digest: LruCache[tuple[bytes, Schemas], MendedTool] = LruCache(_DEFINITIONS)
         # For calls, which make no digest. An entry keeps its definition alive, so that no other object gets its id.
         self._by_identity: LruCache[tuple[int | str, ...], tuple[tuple[Any, ...], MendedTool]] = LruCache(_DEFINITIONS)
-        self._lists: LruCache[tuple[Pages[Any], Schemas], Listing] = LruCache(_LISTS)
+        self._lists: LruCache[tuple[Pages[Any], Schemas, bool], Listing] = LruCache(_LISTS)
 
     def of(self, tool: ToolRecord, dialect: Schemas, rules: tuple[Tightening, ...] = ()) -> MendedTool:
         """Return a tool in a dialect; `rules` are those of the policy that its listed schema has too."""
@@ -136,27 +136,32 @@ class Dialects:
         """Return the way back of the arguments of a tool in a dialect; None if they come as the original has them."""
         return self.of(tool, dialect, rules).reader if dialect in APIS else None
 
-    async def listing(self, listing: Pages[ToolRecord], dialect: Schemas) -> Pages[ToolRecord]:
-        """Return a list in a dialect; the same list if that changes nothing."""
+    async def listing(self, listing: Pages[ToolRecord], dialect: Schemas, *, every: bool = False) -> Pages[ToolRecord]:
+        """Return a list in a dialect; the same list if that changes nothing.
+
+        every: the list may have more tools than the model API takes in a request.
+        """
         if dialect not in APIS:
             return listing
-        known = self._lists.get((listing, dialect))
+        known = self._lists.get((listing, dialect, every))
         if known is None:
             mended = zip(listing.records, await self._all(listing.records, dialect), strict=True)
             tools = [_shown(tool, one) for tool, one in mended if one.definition is not None]
-            known = Listing(tools[: APIS[dialect].tools])
-            self._lists.put((listing, dialect), known)
+            known = Listing(tools if every else tools[: APIS[dialect].tools])
+            self._lists.put((listing, dialect, every), known)
         return known
 
-    async def report(self, tools: Sequence[ToolRecord], dialect: Schemas) -> DialectReport | None:
-        """Return the effect of a dialect on these tools; None for `original`."""
+    async def report(
+        self, tools: Sequence[ToolRecord], dialect: Schemas, *, every: bool = False
+    ) -> DialectReport | None:
+        """Return the effect of a dialect on these tools, `every` one of which may be listed; None for `original`."""
         if dialect not in APIS:
             return None
         made = list(zip(tools, await self._all(tools, dialect), strict=True))
         mended = {tool.name: one.changes for tool, one in made if one.definition is not None and one.changes}
         left_out = {tool.name: one.reason for tool, one in made if one.definition is None}
         api = APIS[dialect]
-        return DialectReport(api.title, api.tools, len(tools), mended, left_out)
+        return DialectReport(api.title, None if every else api.tools, len(tools), mended, left_out)
 
 
 def _shown(tool: ToolRecord, mended: MendedTool) -> ToolRecord:

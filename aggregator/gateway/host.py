@@ -59,7 +59,8 @@ class Host:
     is the level set by the host, None if it set none. `names` is the configured spelling of tool names; None leaves it
     to `client_info`. `schemas` is the configured dialect of definitions; None leaves it to `client_info` and
     `user_agent`. `wishes` are those of the host's address, and outdo both. `style` and `dialect` are the resulting
-    ones, unless the policy sets others for the agent. `headers` are the headers of the HTTP request, if the host is one
+    ones, unless the policy sets others for the agent. `lists_all`: the address asks for names alone, so that a list has
+    every tool, however many a model API takes. `headers` are the headers of the HTTP request, if the host is one
     of 2026-07-28. `copied_from` is the host that this one is a copy of, for requests with one token. `listed`: this
     process has sent it a list with tools. `count_call` counts the calls of a program, if the frontend counts calls.
     """
@@ -83,13 +84,14 @@ class Host:
     user_agent: str | None = None
     style: Style = field(init=False)
     dialect: Schemas = field(init=False)
+    lists_all: bool = field(init=False)
 
     def __post_init__(self) -> None:
         # A model API takes no dots in names.
         of_api: Style | None = "compatible" if self.wishes.schemas not in (None, "original") else None
         self.names = self.wishes.names or of_api or self.names
         self.schemas = self.wishes.schemas or self.schemas
-        self.dialect = self.schemas or dialect_of({}, self.user_agent)
+        self._set_dialect()
         self.style = self.names or "canonical"
 
     def of_request(self, method: str, principal: Principal) -> "Host":
@@ -112,6 +114,11 @@ class Host:
         before, self.client_info = (self.style, self.dialect), client_info
         if self.names is None:
             self.style = "compatible" if refuses_dots(client_info) else "canonical"
-        if self.schemas is None:
-            self.dialect = dialect_of(client_info, self.user_agent)
+        self._set_dialect()
         return (self.style, self.dialect) != before
+
+    def _set_dialect(self) -> None:
+        known = dialect_of(self.client_info, self.user_agent)
+        # Who asks for names that model APIs take, as frameworks do, passes definitions to one too.
+        self.lists_all = self.schemas is None and known == "original" and self.wishes.names == "compatible"
+        self.dialect = self.schemas or ("portable" if self.lists_all else known)

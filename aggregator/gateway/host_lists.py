@@ -127,8 +127,9 @@ class HostLists:
         if cursor is not None and not isinstance(cursor, str):
             raise HostError(INVALID_PARAMS, "`cursor` must be a string.")
         if kind == "tool" and self._dialects is not None:
-            dialect = self._views.of(request.host.principal).dialect(request.host.dialect)
-            pages = await self._dialects.listing(pages, dialect)
+            view = self._views.of(request.host.principal)
+            every = view.lists_all(of_host=request.host.lists_all)
+            pages = await self._dialects.listing(pages, view.dialect(request.host.dialect), every=every)
         if kind == "tool" and not (self._tells_schemas and request.modern):
             told = "objects" if self._tells_schemas else "none"
             shown = self._without_schemas.get((pages, told))

@@ -102,6 +102,33 @@ async def test_an_address_asks_for_a_dialect(open_mending: OpenMending, dialect:
     assert {one["name"].replace("__", ".") for one in found} == {one["name"] for one in dotted}
 
 
+@pytest.mark.parametrize("address", ["/mcp/compatible", "/mcp?names=compatible"])
+async def test_the_address_of_frameworks_is_of_every_model_api(open_mending: OpenMending, address: str) -> None:
+    """4 and 6 of issue 32: frameworks pass names and definitions to an API that is not known; both are taken."""
+    harness = open_mending()
+    async with harness.client("one") as client:
+        found = (await ask(client, "tools/list", address=address))["tools"]
+        assert [refusals(api, found) for api in ("anthropic", "openai", "gemini", "portable")] == [[]] * 4
+        hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "mcp", "version": "0"}}
+        begun = await client.post(
+            address, json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}, headers=ACCEPT
+        )
+        session = {**ACCEPT, "mcp-session-id": begun.headers["mcp-session-id"]}
+        legacy = await client.post("/mcp", json={"jsonrpc": "2.0", "id": 2, "method": "tools/list"}, headers=session)
+        assert [one["inputSchema"] for one in legacy.json()["result"]["tools"]] == [one["inputSchema"] for one in found]
+        for _ in range(3):
+            given = {"filter_id_": "x", "_top": 5}
+            sent = await call(harness, client, "shop__odd", given, address=address)
+            assert sent == {"filter[id]": "x", "$top": 5}
+        # Who wants another form says so, and a known host has the one of its own API.
+        sign = "&" if "?" in address else "?"
+        plain = await listed(client, address=f"{address}{sign}schema=original")
+        assert {name: one["inputSchema"] for name, one in plain.items()} == OWN
+        assert (await listed(client, "claude-ai", address))["big"]["inputSchema"] == OWN["big"]
+    async with harness.client("two") as client:
+        assert refusals("gemini", list((await listed(client, address=address)).values()), names=False) == []
+
+
 async def test_an_unknown_dialect_is_refused(open_mending: OpenMending) -> None:
     harness = open_mending()
     async with harness.client("one") as client:
@@ -232,6 +259,12 @@ async def test_an_api_that_takes_so_many_tools_gets_no_more(open_mending: OpenMe
         told = await ask(client, "tools/call", "openai-mcp", name="list_servers", arguments={})
         assert "takes 128 tools: of 130, the first are listed" in told["content"][0]["text"]
         assert await call(harness, client, "shop__tool_129", {"a": "x"}, info="openai-mcp") == {"a": "x"}
+        # A framework may choose among all of them itself; only an API that is named has a number.
+        assert len(await listed(client, address="/mcp/compatible")) == 130
+        told = await ask(client, "tools/call", address="/mcp/compatible", name="list_servers", arguments={})
+        assert "takes 128 tools" not in told["content"][0]["text"]
+        assert len(await listed(client, address="/mcp/compatible?schema=portable")) == 128
+        assert len(await listed(client, "Zed", "/mcp/compatible")) == 128
 
 
 async def test_the_application_interface_reads_back_too(open_mending: OpenMending) -> None:
@@ -259,8 +292,8 @@ def test_another_replica_lists_in_the_same_dialect(dialect: Schemas, wished: boo
     facts = ids.read(ids.issue(host)[0])
     assert facts is not None
     again = facts.host(None, Principal("ada"))
-    assert (again.dialect, again.schemas, again.style, again.wishes) == (
-        host.dialect, host.schemas, host.style, host.wishes,
+    assert (again.dialect, again.schemas, again.style, again.wishes, again.lists_all) == (
+        host.dialect, host.schemas, host.style, host.wishes, host.lists_all,
     )  # fmt: skip
 
 

@@ -33,7 +33,7 @@ COMPATIBLE_PATH: Final = "/compatible"
 
 
 def framework_path(http: HttpConfig) -> str:
-    """Return the path and the query for hosts that pass names to a model API as they come, as agent frameworks do."""
+    """Return the path and the query for hosts that pass a list to a model API as it comes, as agent frameworks do."""
     return f"{http.path}{COMPATIBLE_QUERY}"
 
 

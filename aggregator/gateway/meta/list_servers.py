@@ -66,7 +66,7 @@ async def _of_host(asking: MetaToolCall, server: str | None = None) -> list[str]
     if asking.dialects is None or asking.dialect == "original":
         return []
     tools = [tool for tool in asking.finder.tools(asking.view) if server in (None, tool.server)]
-    report = await asking.dialects.report(tools, asking.dialect)
+    report = await asking.dialects.report(tools, asking.dialect, every=asking.lists_all)
     return [f"{note[0].upper()}{note[1:]}." for note in report.notes()] if report is not None else []
 
 

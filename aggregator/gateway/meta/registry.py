@@ -247,8 +247,9 @@ class MetaTools:
             call, view, arguments, self._finder, self._resolver, self._keeper, note_kept, self._reports, keep
         )
         steps = "" if self._finder.configured else first_steps(at_machine=host.frontend == "stdio")
-        dialect = view.dialect(host.dialect)
-        text = await tool.answer(replace(asking, dialect=dialect, dialects=self._dialects, first_steps=steps))
+        dialect, every = view.dialect(host.dialect), view.lists_all(of_host=host.lists_all)
+        asking = replace(asking, dialect=dialect, dialects=self._dialects, lists_all=every, first_steps=steps)
+        text = await tool.answer(asking)
         result = {"content": [{"type": "text", "text": text}]}
         if kept:
             self._kept_answers.keep(

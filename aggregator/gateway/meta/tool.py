@@ -24,7 +24,8 @@ NoteKept = Callable[[KeptResult], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class MetaToolCall:
-    """One call of a meta tool, its arguments checked. `dialect` is the one of its host's lists.
+    """One call of a meta tool, its arguments checked. `dialect` is the one of its host's lists, and
+    `lists_all` says that these may have more tools than its model API takes.
 
     `first_steps` says how servers are added; it is empty if there is one. `keep` notes that the same call has the same
     answer until a snapshot of the catalog, the policies or the states of servers is replaced.
@@ -41,6 +42,7 @@ class MetaToolCall:
     keep: Callable[[], None]
     dialect: Schemas = "original"
     dialects: Dialects | None = None
+    lists_all: bool = False
     first_steps: str = ""
 
 

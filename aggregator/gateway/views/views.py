@@ -97,6 +97,10 @@ class View:
         """Return the dialect of this agent's lists; `host` has its default."""
         return self._rules.schemas or host if self._rules is not None else host
 
+    def lists_all(self, *, of_host: bool) -> bool:
+        """Return whether lists may have more tools than a model API takes: not if a policy names the dialect."""
+        return of_host and (self._rules is None or self._rules.schemas is None)
+
     def binding(self, name: str) -> str | None:
         """Return the id of the server whose tool a plain name means for this agent."""
         return self._rules.binding(name) if self._rules is not None else None

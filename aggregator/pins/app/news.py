@@ -133,7 +133,9 @@ class PinNews:
         said = counts.words()
         names = [one.name or one.kind for one, _ in found]
         about = f"{server} {versions}".rstrip()
-        log.warning("%s: %s (%s); approve with `aggregator pins approve %s`", about, said, _names(sorted(names)), server)
+        log.warning(
+            "%s: %s (%s); approve with `aggregator pins approve %s`", about, said, _names(sorted(names)), server
+        )
         why = found[0][1] if len(found) == 1 else f"{versions}: {said}" if versions else said
         self._events.definitions_held(server, names, why)
 

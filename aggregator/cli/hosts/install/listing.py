@@ -51,7 +51,8 @@ def list_hosts(config: Path | None, as_json: bool) -> int:
     say("`aggregator install HOST` shows what would be written, and asks.")
     if http is not None and http.enabled and http.port:
         base = (http.public_url or address(http)).rstrip("/")
-        say(f"Agent frameworks connect to {base}{framework_path(http)} while `aggregator serve` runs.")
+        at = f"{base}{framework_path(http)}"
+        say(f"Agent frameworks connect to {at} while `aggregator serve` runs: model APIs take its names and schemas.")
     return 0
 
 

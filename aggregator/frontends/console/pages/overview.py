@@ -173,7 +173,10 @@ class OverviewPage:
                 {"host": "Claude Code", "line": f"claude mcp add --transport http aggregator {url}{key}"},
                 {"host": "VS Code", "line": f"code --add-mcp '{json.dumps(entry)}'"},
                 {"host": "Hosts with a file of servers", "line": served},
-                {"host": "Agent frameworks, which pass names to a model API", "line": f"{here}{framework_path(http)}"},
+                {
+                    "host": "Agent frameworks, which pass names and schemas to a model API",
+                    "line": f"{here}{framework_path(http)}",
+                },
             ]
         found["lines"].append({"host": "Hosts that start programs, such as Claude Desktop", "line": stdio})
         return found

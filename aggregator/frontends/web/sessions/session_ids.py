@@ -71,8 +71,8 @@ class SessionFacts:
             "http", names, principal, version=self.version, initialized=True, wishes=self.wishes, schemas=schemas
         )
         host.capabilities = declared(self.abilities, alone=True)
-        host.client_info = self.client_info
-        host.dialect = self.dialect
+        host.set_client_info(self.client_info)
+        host.dialect, host.lists_all = self.dialect, host.lists_all and self.dialect == "portable"
         if host.names is None:
             # Not by `client_info`, which may have been cut.
             host.style = "compatible" if self.dotless else "canonical"
