@@ -34,6 +34,7 @@ MODULES: Final = (
         "hashlib",
         "heapq",
         "html",
+        "html.parser",
         "io",
         "itertools",
     ),

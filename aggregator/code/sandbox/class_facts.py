@@ -18,6 +18,13 @@ _ERRORS: Final = frozenset(
 )
 # Bases whose instances compare, such as those of an enumeration with texts.
 _ORDERED: Final = frozenset({"IntEnum", "StrEnum", "NamedTuple", *_MIXED})
+# Bases whose instances hold a dict or a list, or read HTML, by the class of the prelude for each.
+_CONTAINERS: Final = {
+    **dict.fromkeys(("dict", "OrderedDict"), "_x_Dict"),
+    "UserDict": "_x_UserDict",
+    **dict.fromkeys(("list", "UserList"), "_x_List"),
+}
+_READER: Final = "HTMLParser"
 _COMPARING: Final = frozenset({"__lt__", "__gt__", "__le__", "__ge__"})
 _PROTOCOLS: Final = frozenset({"__len__", "__bool__", "__getitem__", "__contains__", "__format__"})
 # The kinds of methods, by their decorators.
@@ -46,6 +53,9 @@ class ClassFacts(NamedTuple):
     ordered: bool
     # Whether a field of a dataclass is not shown, or not compared.
     fields: bool
+    # Whether a class inherits from `dict` or `list`, and from `HTMLParser`.
+    containers: bool
+    readers: bool
 
     @property
     def protocols(self) -> bool:
@@ -63,7 +73,7 @@ def facts_of(tree: ast.Module) -> ClassFacts:
     twice: set[str] = set()
     properties: set[str] = set()
     methods: set[str] = set()
-    ordered = fields = False
+    ordered = fields = containers = readers = False
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             twice |= {node.name} & classes.keys()
@@ -74,6 +84,10 @@ def facts_of(tree: ast.Module) -> ClassFacts:
             ordered |= any(last_name(base) in _ORDERED for base in node.bases)
             if any(last_name(base) == "NamedTuple" for base in node.bases):
                 methods.add("__len__")
+            if any(last_name(base) in _CONTAINERS for base in node.bases):
+                containers = True
+                methods |= {"__len__", "__getitem__", "__contains__", "__iter__"}
+            readers |= any(last_name(base) == _READER for base in node.bases)
             for part in node.body:
                 if isinstance(part, Function):
                     methods.add(part.name)
@@ -99,6 +113,8 @@ def facts_of(tree: ast.Module) -> ClassFacts:
         methods=frozenset(methods),
         ordered=ordered,
         fields=fields,
+        containers=containers,
+        readers=readers,
     )
 
 
@@ -144,6 +160,10 @@ class Bases:
                 self.names += ["_x_Shown"] if _ENUMERATIONS[base] else []
             elif base in _MIXED and self.enumeration:
                 self.mixed = base
+            elif base in _CONTAINERS:
+                self.names.append(_CONTAINERS[base])
+            elif base == _READER:
+                self.names.append("_x_HTMLParser")
             elif base == "TypedDict":
                 self.typed_dict = True
             elif base == "NamedTuple":

@@ -7,11 +7,12 @@ Law: what cannot be written so is refused before the program begins.
 """
 
 import ast
+from datetime import date, datetime, timedelta
 from typing import Final
 
 from aggregator.code.sandbox.class_facts import KINDS, Bases, ClassFacts, Function
 from aggregator.code.sandbox.refusal import Refusal
-from aggregator.code.sandbox.syntax import assign, call, last_name, name
+from aggregator.code.sandbox.syntax import assign, call, key_of, last_name, name
 
 # Fields and parts of patterns that are written again for heirs.
 _MOST_COPIED: Final = 5_000
@@ -23,7 +24,6 @@ _SAME_ERROR: Final = {
     "StopAsyncIteration": "Exception",
 }
 _NO_METHODS: Final = {
-    "__getattr__": "write a method, such as `get(name)`",
     "__getattribute__": "write a method, such as `get(name)`",
     "__setattr__": "write a method, such as `set(name, value)`",
     "__delattr__": "write a method",
@@ -37,7 +37,12 @@ _NO_METHODS: Final = {
     "__reversed__": "write a method that returns a list",
     "__del__": "call a method at the end",
 }
+_ASKING: Final = {"getattr": "_x_attr_or", "hasattr": "_x_has"}
 _SIGNS: Final[dict[type[ast.cmpop], str]] = {ast.Lt: "<", ast.Gt: ">", ast.LtE: "<=", ast.GtE: ">="}
+# Methods that Python's own values have, which are called where they stand.
+_BUILT_IN: Final = frozenset(
+    one for kind in (str, bytes, list, dict, set, tuple, int, float, date, datetime, timedelta) for one in dir(kind)
+)
 _NO_DECORATOR: Final = frozenset({"abstractmethod", "override", "final", "overload"})
 
 
@@ -54,6 +59,8 @@ class ClassForms(ast.NodeTransformer):
         # The type of the values of each enumeration; None for any.
         self._mixed: dict[str, str | None] = {}
         self._copied = 0
+        # The attributes that are called where they stand.
+        self._called: set[int] = set()
 
     # Classes
 
@@ -262,7 +269,17 @@ class ClassForms(ast.NodeTransformer):
         node.value = self.visit(of)
         if isinstance(node.ctx, ast.Load) and self._is_property(node):
             return call("_x_get", node.value, ast.Constant(node.attr))
+        if self._may_be_asked(node):
+            return call("_x_attr", node.value, ast.Constant(node.attr))
         return node
+
+    def _may_be_asked(self, node: ast.Attribute) -> bool:
+        """Return whether `__getattr__` of a class may give an attribute."""
+        if "__getattr__" not in self._facts.methods or not isinstance(node.ctx, ast.Load):
+            return False
+        if id(node) not in self._called:
+            return True
+        return node.attr not in _BUILT_IN and node.attr not in self._facts.methods
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         target = node.targets[0]
@@ -321,23 +338,35 @@ class ClassForms(ast.NodeTransformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
+        self._called.add(id(node.func))
         self.generic_visit(node)
         of = node.func
+        if "__getattr__" in self._facts.methods and isinstance(of, ast.Name) and of.id in _ASKING:
+            of.id = _ASKING[of.id]
+        if self._facts.containers:
+            if isinstance(of, ast.Name) and of.id == "dict":
+                node.args = [call("_x_inside", one) for one in node.args]
+            for option in node.keywords:
+                if option.arg is None:
+                    option.value = call("_x_inside", option.value)
         if self._facts.ordered and isinstance(of, ast.Attribute) and of.attr == "sort":
             return ast.Call(name("_x_sort"), [of.value, *node.args], node.keywords)
         if self._facts.protocols and isinstance(of, ast.Name) and of.id == "bool" and len(node.args) == 1:
             of.id = "_x_truth"
         return node
 
+    def visit_Dict(self, node: ast.Dict) -> ast.AST:
+        self.generic_visit(node)
+        if self._facts.containers:
+            pairs = zip(node.keys, node.values, strict=True)
+            node.values = [call("_x_inside", value) if key is None else value for key, value in pairs]
+        return node
+
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)
         if "__getitem__" not in self._facts.methods or not isinstance(node.ctx, ast.Load):
             return node
-        key = node.slice
-        if isinstance(key, ast.Slice):
-            ends = (key.lower, key.upper, key.step)
-            key = call("slice", *(ast.Constant(None) if end is None else end for end in ends))
-        return call("_x_item", node.value, key)
+        return call("_x_item", node.value, key_of(node.slice))
 
     def _truth(self, test: ast.expr) -> ast.expr:
         """Return a test that asks instances for their truth."""

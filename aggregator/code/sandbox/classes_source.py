@@ -328,7 +328,7 @@ _x_json = _json
 
 def _x_bare(value):
     if type(value) in _x_mros:
-        return _x_getattr(value, "_x_mixed", value)
+        return _x_bare(value._x_mixed) if hasattr(value, "_x_mixed") else value
     if _x_isinstance(value, dict):
         return {_x_bare(key): _x_bare(part) for key, part in value.items()}
     if _x_isinstance(value, (list, tuple)):

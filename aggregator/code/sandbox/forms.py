@@ -13,9 +13,11 @@ from typing import Final, NamedTuple
 from aggregator.code.sandbox.class_facts import ClassFacts, facts_of
 from aggregator.code.sandbox.classes import ClassForms
 from aggregator.code.sandbox.classes_source import CLASSES, ORDER, PROTOCOLS
+from aggregator.code.sandbox.containers_source import ATTRIBUTES, CONTAINERS
 from aggregator.code.sandbox.generators import GeneratorForms
 from aggregator.code.sandbox.generators_source import GENERATORS
-from aggregator.code.sandbox.methods import LACKING_METHODS, METHODS, SUB, MethodForms
+from aggregator.code.sandbox.html_source import HTML_PARSER
+from aggregator.code.sandbox.methods import LACKING_METHODS, METHODS, SUB, MethodForms, attributes_of
 from aggregator.code.sandbox.more_sources import RE
 from aggregator.code.sandbox.parts import ASKS_PARTS, PARTS, PartForms
 from aggregator.code.sandbox.refusal import Refusal
@@ -99,7 +101,7 @@ def _written(code: str, tree: ast.Module) -> tuple[str, str, Lines]:
     zones = has_zones(tree)
     if zones:
         tree = ZoneForms().visit(tree)
-    methods = MethodForms(own, managers)
+    methods = MethodForms(own, managers, attributes_of(tree))
     tree = methods.visit(tree)
     # What zones need comes with their module.
     prelude = (PARTS if asked.changed else "") + ("\n" if zones else "")
@@ -108,6 +110,8 @@ def _written(code: str, tree: ast.Module) -> tuple[str, str, Lines]:
     if lazy or facts.classes or facts.ordered:
         tree = ClassForms(facts).visit(tree)
         prelude += CLASSES + (ORDER if facts.ordered else "") + (PROTOCOLS if facts.protocols else "")
+        prelude += (CONTAINERS if facts.containers else "") + (ATTRIBUTES if "__getattr__" in facts.methods else "")
+        prelude += HTML_PARSER if facts.readers else ""
     if lazy:
         tree = GeneratorForms(own).visit(tree)
         prelude += GENERATORS

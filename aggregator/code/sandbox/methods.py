@@ -4,7 +4,7 @@ import ast
 import re
 from typing import Final
 
-from aggregator.code.sandbox.syntax import assign, call, last_name, name
+from aggregator.code.sandbox.syntax import assign, call, key_of, last_name, name
 
 _METHODS: Final = (
     *("isocalendar", "toordinal", "utcnow", "fromtimestamp", "utcfromtimestamp", "fromisocalendar", "fromordinal"),
@@ -32,7 +32,7 @@ _VALUES: Final = frozenset(
 )
 LACKING_METHODS: Final = (
     rf"\.(?:{'|'.join(sorted(_VALUES))})\b(?!\s*\()|"
-    rf"\.(?:{'|'.join(_METHODS)})\(|\.today\(|\bcallable\(|\btimedelta\(|\.subn?\(|\.__name__\b|\bsys\.exit\b|\bSystemExit\b"
+    rf"\.(?:{'|'.join(_METHODS)})\(|\.today\(|\bcallable\(|\btimedelta\(|\bround\(|\bdel\b|\bvars\(|\.__dict__\b|\.subn?\(|\.__name__\b|\bsys\.exit\b|\bSystemExit\b"
     rf"|(?<![\w.])(?:{'|'.join(sorted(_TYPES))})\.(?!(?:{'|'.join(sorted(_OF_TYPES))})\b)[a-z]"
 )
 
@@ -177,6 +177,32 @@ def _x_name_of(one):
     said = repr(one)
     return said[said.index("'") + 1:said.rindex("'")] if "'" in said else "<lambda>"
 
+def _x_dict_of(one, names):
+    fields = list(getattr(one, "__dataclass_fields__", {}))
+    said = {}
+    for name in fields + list(names):
+        if name not in said and hasattr(one, name):
+            value = getattr(one, name)
+            if name in fields or not hasattr(type(one), name) or getattr(type(one), name) is not value:
+                said[name] = value
+    return said
+
+def _x_del(one, key):
+    if isinstance(one, (dict, list)) and not isinstance(key, slice):
+        one.pop(key)
+    elif isinstance(one, list):
+        gone = set(range(len(one))[key])
+        one[:] = [value for at, value in enumerate(one) if at not in gone]
+    elif hasattr(one, "__delitem__"):
+        one.__delitem__(key)
+    else:
+        one.pop(key)
+
+def _x_round(number, digits=None):
+    if isinstance(number, float) and isinstance(digits, int) and 0 <= digits < 20 and abs(number) < 1e15:
+        return float(f"{number:.{digits}f}")
+    return round(number) if digits is None else round(number, digits)
+
 def _x_bound(one, name, method):
     if hasattr(one, name):
         return getattr(one, name)
@@ -212,11 +238,13 @@ def _x_method_subn(one, made, *given, **more):
 class MethodForms(ast.NodeTransformer):
     """Rewrites the calls of such methods; `changed`, `subs` and `times` tell what of the prelude a program needs."""
 
-    def __init__(self, own: frozenset[str], managers: bool) -> None:
+    def __init__(self, own: frozenset[str], managers: bool, attributes: tuple[str, ...]) -> None:
         # The methods that the program defines itself.
         self._own = own
         # Whether it has asynchronous context managers other than semaphores.
         self._managers = managers
+        # The names that attributes of instances may have.
+        self._attributes = attributes
         self._count = 0
         # The attributes that are called where they stand.
         self._called: set[int] = set()
@@ -234,6 +262,9 @@ class MethodForms(ast.NodeTransformer):
         if last_name(of) == "timedelta" and _may_have_parts(node):
             self.changed = self.times = True
             return ast.Call(name("_x_span"), [of, *node.args], node.keywords)
+        if isinstance(of, ast.Name) and of.id in ("round", "vars") and len(node.args) == 1 + (of.id == "round"):
+            self.changed = True
+            return call("_x_round", *node.args) if of.id == "round" else self._dict_of(node.args[0])
         if isinstance(of, ast.Name):
             self.changed |= of.id == "callable"
         elif isinstance(of, ast.Attribute) and of.attr not in self._own:
@@ -252,6 +283,8 @@ class MethodForms(ast.NodeTransformer):
         if not isinstance(node.ctx, ast.Load):
             return node
         of = node.value
+        if node.attr == "__dict__":
+            return self._dict_of(of)
         if node.attr == "__name__":
             self.changed = True
             return call("_x_name_of", of)
@@ -262,6 +295,24 @@ class MethodForms(ast.NodeTransformer):
             self.changed = True
             return call("_x_bound", of, ast.Constant(node.attr), _method(node.attr))
         return node
+
+    def _dict_of(self, node: ast.expr) -> ast.Call:
+        self.changed = True
+        names: list[ast.expr] = [ast.Constant(one) for one in self._attributes]
+        return call("_x_dict_of", node, ast.Tuple(names, ast.Load()))
+
+    def visit_Delete(self, node: ast.Delete) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        if any(isinstance(target, ast.Attribute) for target in node.targets):
+            return node
+        self.changed = True
+        made: list[ast.stmt] = []
+        for target in node.targets:
+            if isinstance(target, ast.Subscript):
+                made.append(ast.Expr(call("_x_del", target.value, key_of(target.slice))))
+            else:
+                made += [assign(one.id, ast.Constant(None)) for one in ast.walk(target) if isinstance(one, ast.Name)]
+        return [ast.copy_location(one, node) for one in made]
 
     def visit_AsyncWith(self, node: ast.AsyncWith) -> ast.AST | list[ast.stmt]:
         self.generic_visit(node)
@@ -313,6 +364,17 @@ def _method(said: str) -> ast.Lambda:
     spread: list[ast.expr] = [ast.Starred(name("_given"), ast.Load())]
     of = ast.Attribute(name("_v"), said, ast.Load())
     return ast.Lambda(given, ast.Call(of, spread, [ast.keyword(None, name("_more"))]))
+
+
+def attributes_of(tree: ast.Module) -> tuple[str, ...]:
+    """Return the names that attributes of instances may have, as they stand first in a program."""
+    made: dict[str, None] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            made[node.attr] = None
+        elif isinstance(node, ast.Call) and last_name(node) == "SimpleNamespace":
+            made |= dict.fromkeys(option.arg for option in node.keywords if option.arg)
+    return tuple(made)
 
 
 def _may_have_parts(node: ast.Call) -> bool:

@@ -8,13 +8,13 @@ from typing import Final
 from aggregator.code.sandbox.classes_source import ENUM
 from aggregator.code.sandbox.dataclasses_source import DATACLASSES
 from aggregator.code.sandbox.difflib_source import DIFFLIB
+from aggregator.code.sandbox.html_source import HTML
 from aggregator.code.sandbox.more_sources import (
     ABC,
     CALENDAR,
     CONTEXTLIB,
     FNMATCH,
     FUNCTOOLS,
-    HTML,
     RE,
     SECRETS,
     TRACEBACK,
@@ -569,6 +569,6 @@ SOURCES: Final = {
     "zoneinfo": ZONEINFO,
 }
 MODULES_ADDED: Final = (
-    *(*SOURCES, "collections.abc", "concurrent.futures", "urllib.parse"),
+    *(*SOURCES, "collections.abc", "concurrent.futures", "html.parser", "urllib.parse"),
     *("xml.etree", "xml.etree.ElementTree", "xml.dom", "xml.dom.minidom"),
 )

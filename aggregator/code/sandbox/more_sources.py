@@ -336,31 +336,6 @@ class _Secrets:
 _added_secrets = _Secrets()
 """
 
-HTML: Final = """
-import re as _html_re
-
-class _Html:
-    def escape(self, text, quote=True):
-        text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-        return text.replace('"', "&quot;").replace("'", "&#x27;") if quote else text
-
-    def unescape(self, text):
-        named = {"lt": "<", "gt": ">", "quot": '"', "apos": "'", "nbsp": "\\xa0", "amp": "&"}
-        parts, past = [], 0
-        for found in _html_re.finditer(r"&(#[xX]?[0-9a-fA-F]+|lt|gt|quot|apos|nbsp|amp);", text):
-            word = found.group(1)
-            if word[0] == "#":
-                number = int(word[2:], 16) if word[1] in "xX" else int(word[1:]) if word[1:].isdigit() else 0xFFFD
-                sign = chr(number) if 0 < number < 0x110000 else "\\ufffd"
-            else:
-                sign = named[word]
-            parts.append(text[past:found.start()] + sign)
-            past = found.end()
-        return "".join(parts) + text[past:]
-
-_added_html = _Html()
-"""
-
 FNMATCH: Final = """
 import re as _fnmatch_re
 
@@ -457,8 +432,12 @@ _added_traceback = _Traceback()
 TYPES: Final = """
 class _Namespace:
     def __init__(self, **values):
+        self._said = list(values)
         for name, value in values.items():
             setattr(self, name, value)
+
+    def __repr__(self):
+        return "namespace(" + ", ".join([f"{name}={getattr(self, name)!r}" for name in self._said]) + ")"
 
 class _Types:
     SimpleNamespace = _Namespace

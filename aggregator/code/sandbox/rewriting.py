@@ -15,10 +15,6 @@ _METHOD: Final = re.compile(
     r"(?=[ \t]*[,)])"
 )
 _TYPES: Final = ("str", "list", "dict")
-_DEL: Final = re.compile(
-    rf"(?m)(?P<start>(?:^|(?<=[;:]))[ \t]*)del[ \t]+(?P<of>{_NAME}(?:\.{_NAME}|\[[^\[\]\n:,;]*\])*)"
-    r"\[(?P<key>[^\[\]\n:,;]*)\](?=[ \t]*(?:$|;))"
-)
 # At most ten calls run at once, whatever a program says of that.
 _SEMAPHORE: Final = re.compile(rf"(?<!\w)(?P<name>{_NAME})[ \t]*=[ \t]*(?:asyncio\.)?(?:Bounded)?Semaphore\(")
 _ASYNC_WITH: Final = re.compile(rf"\basync[ \t]+with[ \t]+(?P<what>(?:self\.)?(?P<name>{_NAME}))(?=[ \t]*:)")
@@ -48,9 +44,6 @@ def rewritten(code: str, masked: str) -> Rewritten:
         of, method = found["of"], found["method"]
         body = f"_v.{method}()" if of in _TYPES else f"{of}.{method}(_v)"
         edits.append((*found.span(), f"{found['before']}lambda _v: {body}"))
-    for found in _DEL.finditer(masked):
-        of, key = (code[slice(*found.span(group))] for group in ("of", "key"))
-        edits.append((*found.span(), f"{found['start']}{of}.pop({key})"))
     semaphores = {found["name"] for found in _SEMAPHORE.finditer(masked)}
     edits += (
         (*found.span(), f"with {found['what']}")

@@ -70,6 +70,8 @@ _added_collections.defaultdict = _collections.defaultdict
 _added_collections.deque = _collections.deque
 _added_collections.namedtuple = _collections.namedtuple
 _added_collections.OrderedDict = dict
+# Bases of classes of the program (`classes`).
+_added_collections.UserDict = _added_collections.UserList = None
 """
 
 # A sorted list is a heap.

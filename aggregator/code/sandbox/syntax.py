@@ -32,6 +32,14 @@ def assign(target: str, value: ast.expr) -> ast.Assign:
     return ast.Assign([ast.Name(target, ast.Store())], value)
 
 
+def key_of(node: ast.expr) -> ast.expr:
+    """Return the key of a subscript as a value."""
+    if not isinstance(node, ast.Slice):
+        return node
+    ends = (node.lower, node.upper, node.step)
+    return call("slice", *(ast.Constant(None) if end is None else end for end in ends))
+
+
 def lines_of(code: str) -> list[str]:
     """Return the lines of a program as Python counts them."""
     return _LINE_END.split(code)
