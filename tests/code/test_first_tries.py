@@ -139,7 +139,7 @@ async def test_what_models_write_at_first_works(sandbox: Sandbox, code: str, tex
         ("import threading", "asyncio.gather, or concurrent.futures"),
         ("import subprocess", "no files, no processes"),
         ("import yaml", "split, partition"),
-        ("import zipfile", "Modules: abc, asyncio"),
+        ("import zipfile", "Modules: abc, ast, asyncio"),
         ("from operator import matmul", "Write a lambda."),
         ("from functools import singledispatch", "Choose by isinstance"),
         ("from contextlib import redirect_stdout", "Of contextlib there are"),

@@ -2,10 +2,12 @@
 """More forms that the interpreter lacks: heirs of `dict`, `list` and `HTMLParser`, `__getattr__`, `del`, `__dict__`, `round`."""
 
 import asyncio
-from typing import Final
+import threading
+from typing import Any, Final
 
 import pytest
 
+from aggregator.code.sandbox import code_run
 from aggregator.code.sandbox.sandbox import Sandbox
 from tests.code.test_forms import LIMITS, answer, by_python
 
@@ -156,6 +158,98 @@ import json; print(json.dumps(C("x"), default=lambda o: o.__dict__), json.dumps(
 from types import SimpleNamespace
 s = SimpleNamespace(a=1, b=[2]); print(s); s.c = 3; print(vars(s))
 """,
+    "asyncio": """
+import asyncio
+async def one(n):
+    found = await call_tool("echo", {"n": n})
+    return found["n"]
+async def main():
+    async with asyncio.timeout(5):
+        print(await one(1))
+    done, pending = await asyncio.wait([asyncio.create_task(one(n)) for n in range(3)])
+    print(sorted(task.result() for task in done), len(pending))
+asyncio.run(main())
+""",
+    "streams and literals": r"""
+import ast, sys
+sys.stdout.write("w\n")
+sys.stdout.flush()
+print(ast.literal_eval("[1, {'a': None, 'b': (True, -2.5, \"x\")}]"), ast.literal_eval("'a' 'b'"), ast.literal_eval(" {1: b'x'} "))
+for text in ("print(1)", "f'{1}'", "x", "[].append", "()()", "'a'.upper()"):
+    try:
+        print(ast.literal_eval(text))
+    except (ValueError, SyntaxError):
+        print("no")
+""",
+    "addresses": """
+from urllib.parse import urlparse, urlunparse, urlencode, parse_qs
+url = urlparse("https://a.b/p?x=1")
+query = parse_qs(url.query)
+query["y"] = ["2"]
+print(url._replace(query=urlencode(query, doseq=True)).geturl(), urlunparse(url._replace(fragment="f")), url[1], tuple(url)[:3])
+""",
+    "names of groups and functions": r"""
+import functools, re
+TOKEN = re.compile(r"(?P<number>\d+)|(?P<sign>[+*])|(?P<space>\s+)")
+print([(found.lastgroup, found.group()) for found in TOKEN.finditer("1 + 22")])
+def logged(function=None, *, prefix=""):
+    if function is None:
+        return functools.partial(logged, prefix=prefix)
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        print(prefix + function.__name__, args)
+        return function(*args, **kwargs)
+    return wrapper
+@logged(prefix="> ")
+@logged
+def add(a, b):
+    return a + b
+def named(function):
+    def inner():
+        return function()
+    inner.__name__ = "other"
+    return inner
+@named
+def three():
+    return 3
+print(add(1, 2), add.__name__, three(), three.__name__)
+from datetime import date, datetime
+print(datetime(2026, 3, 5, 7, 8, 9).timetuple()[:8], date(2026, 12, 31).timetuple().tm_yday)
+print(sorted({"b": 1, "a": 2}, key={"b": 1, "a": 2}.get, reverse=True))
+""",
+    "max of instances that are iterated": """
+class Point:
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+    def __iter__(self):
+        yield self.x
+        yield self.y
+    def __lt__(self, other):
+        return tuple(self) < tuple(other)
+    def __repr__(self):
+        return f"Point({self.x}, {self.y})"
+a, b = Point(1, 2), Point(3, 4)
+print(max(a, b), min(a, b), max([a, b]), max(p.x for p in (a, b)), sorted([b, a]), [*a])
+""",
+    "aliases of types": """
+from typing import Callable, Any, Optional, Union, Dict, List, Tuple, Literal, Iterable, TypeAlias
+Validator = Callable[[Any], "str | None"]
+Json = Dict[str, Any]; Rows = List[Json]; Pair = Tuple[int, ...]; Mode = Literal["a", "b"]; M = Optional[str]; U = Union[int, str] | None; A: TypeAlias = "dict"
+def f(x: Optional[Json] = None) -> Rows: return [x or {}]
+print(f({"a": 1}))
+""",
+    "kinds of collections": """
+from collections.abc import Callable, Iterable, Mapping
+H = Callable[[dict], str]; I = Iterable[int]; M = Mapping[str, int]
+print(isinstance({}, Mapping))
+""",
+    "aliases by the module": """
+from __future__ import annotations
+import typing as t
+X = t.Callable[..., t.Any]
+def g(x: t.Optional[int] = None) -> t.Dict[str, int]: return {"x": x or 0}
+print(g())
+""",
 }  # fmt: skip
 
 
@@ -163,3 +257,25 @@ s = SimpleNamespace(a=1, b=[2]); print(s); s.c = 3; print(vars(s))
 async def test_a_program_prints_what_python_prints(sandbox: Sandbox, name: str) -> None:
     wanted = await asyncio.to_thread(by_python, PROGRAMS[name])
     assert (await sandbox.run(PROGRAMS[name], answer, LIMITS, "agent")).text.rstrip("\n") == wanted
+
+
+async def test_programs_are_read_in_turn(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The threads of several would keep the event loop from running, and so the calls of other agents."""
+    read, lock, now, most = code_run._read, threading.Lock(), 0, 0
+
+    def counted(code: str) -> Any:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        try:
+            return read(code)
+        finally:
+            with lock:
+                now -= 1
+
+    monkeypatch.setattr(code_run, "_read", counted)
+    code = "\n".join(f"class C{n}(Exception):\n    def f(self):\n        return super().args" for n in range(60))
+    ended = await asyncio.gather(*(sandbox.run(code, answer, LIMITS, f"agent {n}") for n in range(4)))
+    assert [outcome.failure for outcome in ended] == [None] * 4
+    assert most == 1

@@ -13,6 +13,7 @@ from aggregator.domain.errors import OperatorError
 MODULES: Final = (
     *(
         "abc",
+        "ast",
         "asyncio",
         "base64",
         "bisect",

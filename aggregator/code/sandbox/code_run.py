@@ -67,8 +67,12 @@ async def open_pool(most: int) -> AsyncMonty:
 class CodeRun:
     """One program from its first line to its outcome."""
 
-    def __init__(self, pool: AsyncMonty, functions: ProgramFunctions, limits: ProgramLimits) -> None:
+    def __init__(
+        self, pool: AsyncMonty, functions: ProgramFunctions, limits: ProgramLimits, reading: asyncio.Lock
+    ) -> None:
         self._pool = pool
+        # Programs are read in turn: the threads of several would take the interpreter's lock from the event loop.
+        self._reading = reading
         self._functions = functions
         self._limits = limits
         self._tasks = Tasks("the calls of a program")
@@ -106,7 +110,8 @@ class CodeRun:
         )
         names = dict.fromkeys((NOW, LATER, ZONE), _outside)
         try:
-            code, awaited, prelude, lines = await asyncio.to_thread(_read, code)
+            async with self._reading:
+                code, awaited, prelude, lines = await asyncio.to_thread(_read, code)
         except Refusal as refusal:
             return self._failed(refused_text(refusal, code))
         try:

@@ -133,6 +133,8 @@ class GeneratorForms(ast.NodeTransformer):
             node.func = self.visit(of)
             node.args = [one if isinstance(one, ast.GeneratorExp) else self.visit(one) for one in node.args]
             node.keywords = [self.visit(one) for one in node.keywords]
+            if said in ("min", "max") and len(node.args) > 1:
+                return node
             node.args = [
                 one
                 if isinstance(one, ast.Starred | ast.GeneratorExp | ast.Lambda) or _is_whole(one)

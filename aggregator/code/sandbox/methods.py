@@ -9,7 +9,7 @@ from aggregator.code.sandbox.syntax import assign, call, key_of, last_name, name
 _METHODS: Final = (
     *("isocalendar", "toordinal", "utcnow", "fromtimestamp", "utcfromtimestamp", "fromisocalendar", "fromordinal"),
     *("translate", "maketrans", "format_map", "is_integer", "to_bytes", "from_bytes", "bit_length"),
-    *("move_to_end", "popitem", "strptime"),
+    *("move_to_end", "popitem", "strptime", "timetuple"),
 )
 # Methods of types themselves.
 _OF_TYPES: Final = frozenset({"fromkeys", "maketrans", "fromhex", "from_bytes", "from_iterable", "__name__"})
@@ -18,7 +18,10 @@ _TYPES: Final = frozenset({"str", "list", "dict", "set", "bytes", "int", "float"
 _VALUES: Final = frozenset(
     {
         "append",
+        "count",
         "extend",
+        "get",
+        "index",
         "appendleft",
         "popleft",
         "setdefault",
@@ -32,15 +35,15 @@ _VALUES: Final = frozenset(
 )
 LACKING_METHODS: Final = (
     rf"\.(?:{'|'.join(sorted(_VALUES))})\b(?!\s*\()|"
-    rf"\.(?:{'|'.join(_METHODS)})\(|\.today\(|\bcallable\(|\btimedelta\(|\bround\(|\bdel\b|\bvars\(|\.__dict__\b|\.subn?\(|\.__name__\b|\bsys\.exit\b|\bSystemExit\b"
+    rf"\.(?:{'|'.join(_METHODS)})\(|\.today\(|\bcallable\(|\btimedelta\(|\bround\(|\bdel\b|\bvars\(|\.__dict__\b|\.lastgroup\b|\bsys\.std(?:out|err)\.|\.subn?\(|\.__name__\b|\bsys\.exit\b|\bSystemExit\b"
     rf"|(?<![\w.])(?:{'|'.join(sorted(_TYPES))})\.(?!(?:{'|'.join(sorted(_OF_TYPES))})\b)[a-z]"
 )
 
 METHODS: Final = """
 import datetime as _x_datetime
-from collections import namedtuple as _x_named
+from collections import namedtuple as _x_named_tuple
 
-_x_IsoCalendarDate = _x_named("IsoCalendarDate", ["year", "week", "weekday"])
+_x_IsoCalendarDate = _x_named_tuple("IsoCalendarDate", ["year", "week", "weekday"])
 _x_epoch = _x_datetime.date(1970, 1, 1)
 
 def _x_day_of(one):
@@ -172,6 +175,9 @@ def _x_method_from_bytes(kind, given, byteorder="big", signed=False):
     return value - (1 << 8 * len(given)) if signed and given and value >= 1 << 8 * len(given) - 1 else value
 
 def _x_name_of(one):
+    for wrapper, function in _x_wrapped:
+        if wrapper is one:
+            return function if isinstance(function, str) else _x_name_of(function)
     if type(one).__name__ != "function":
         return one.__name__
     said = repr(one)
@@ -202,6 +208,26 @@ def _x_round(number, digits=None):
     if isinstance(number, float) and isinstance(digits, int) and 0 <= digits < 20 and abs(number) < 1e15:
         return float(f"{number:.{digits}f}")
     return round(number) if digits is None else round(number, digits)
+
+def _x_named(one, name):
+    if type(one).__name__ == "function":
+        _x_wrapped.insert(0, (one, name))
+    else:
+        one.__name__ = name
+
+def _x_last_group(found):
+    names = [name for name, value in found.groupdict().items() if value is not None]
+    return names[-1] if names else None
+
+_x_StructTime = _x_named_tuple("struct_time", ["tm_year", "tm_mon", "tm_mday", "tm_hour", "tm_min", "tm_sec", "tm_wday",
+                                               "tm_yday", "tm_isdst"])
+
+def _x_method_timetuple(one):
+    if not isinstance(one, _x_datetime.date):
+        return one.timetuple()
+    clock = (one.hour, one.minute, one.second) if isinstance(one, _x_datetime.datetime) else (0, 0, 0)
+    past = (_x_day_of(one) - _x_datetime.date(one.year, 1, 1)).days + 1
+    return _x_StructTime(one.year, one.month, one.day, *clock, one.weekday(), past, -1)
 
 def _x_bound(one, name, method):
     if hasattr(one, name):
@@ -256,6 +282,9 @@ class MethodForms(ast.NodeTransformer):
         self._called.add(id(node.func))
         self.generic_visit(node)
         of = node.func
+        if isinstance(of, ast.Attribute) and of.attr in ("write", "flush") and _is_stream(of.value):
+            self.changed = True
+            return ast.Call(name("print"), node.args, [ast.keyword("end", ast.Constant(""))])
         if isinstance(of, ast.Attribute) and of.attr == "exit" and last_name(of.value) == "sys":
             self.changed = True
             return ast.Call(name("_x_exit"), node.args, node.keywords)
@@ -283,6 +312,9 @@ class MethodForms(ast.NodeTransformer):
         if not isinstance(node.ctx, ast.Load):
             return node
         of = node.value
+        if node.attr == "lastgroup":
+            self.changed = True
+            return call("_x_last_group", of)
         if node.attr == "__dict__":
             return self._dict_of(of)
         if node.attr == "__name__":
@@ -294,6 +326,14 @@ class MethodForms(ast.NodeTransformer):
         if node.attr in _VALUES and id(node) not in self._called:
             self.changed = True
             return call("_x_bound", of, ast.Constant(node.attr), _method(node.attr))
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        self.generic_visit(node)
+        target = node.targets[0]
+        if isinstance(target, ast.Attribute) and target.attr == "__name__":
+            self.changed = True
+            return ast.Expr(call("_x_named", target.value, node.value))
         return node
 
     def _dict_of(self, node: ast.expr) -> ast.Call:
@@ -375,6 +415,11 @@ def attributes_of(tree: ast.Module) -> tuple[str, ...]:
         elif isinstance(node, ast.Call) and last_name(node) == "SimpleNamespace":
             made |= dict.fromkeys(option.arg for option in node.keywords if option.arg)
     return tuple(made)
+
+
+def _is_stream(node: ast.expr) -> bool:
+    """Return whether an expression is `sys.stdout` or `sys.stderr`."""
+    return isinstance(node, ast.Attribute) and node.attr in ("stdout", "stderr") and last_name(node.value) == "sys"
 
 
 def _may_have_parts(node: ast.Call) -> bool:

@@ -305,6 +305,14 @@ class _Asyncio:
     def as_completed(self, ones, **more):
         return list(ones)
 
+    def timeout(self, delay):
+        return _Semaphore()
+
+    async def wait(self, ones, **more):
+        tasks = [one if isinstance(one, _Task) else _Task(one) for one in ones]
+        await _asyncio.gather(*[task._run() for task in tasks])
+        return tasks, []
+
     async def wait_for(self, one, timeout=None):
         return await _settled(one)
 
@@ -502,6 +510,23 @@ _added_concurrent = _Concurrent()
 _added_concurrent.futures = _Futures()
 """
 
+# `eval` reads the text only if it has nothing but literals, so that no name in it means anything.
+_AST: Final = r"""
+import re as _ast_re
+
+_ast_literals = _ast_re.compile(
+    r"(?:\s|[\[\](){},:+-]|(?:None|True|False)(?!\w)|[0-9][0-9_]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?j?(?!\w)"
+    r"|[bBrRuU]?(?:\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'))*")
+
+class _Ast:
+    def literal_eval(self, text):
+        if _ast_literals.fullmatch(text) is None or _ast_re.search(r"[\])'\"]\s*\(", text):
+            raise ValueError("malformed node or string")
+        return eval(text.strip())
+
+_added_ast = _Ast()
+"""
+
 _PPRINT: Final = """
 import json as _json
 
@@ -536,6 +561,7 @@ _added_datetime = _Datetime()
 # By the first part of the name; then the names that can be imported.
 SOURCES: Final = {
     "abc": ABC,
+    "ast": _AST,
     "asyncio": _ASYNCIO,
     "calendar": CALENDAR,
     "collections": COLLECTIONS,

@@ -86,7 +86,10 @@ class _Functools:
         self.lru_cache, self.cache = _functools.lru_cache, _functools.cache
 
     def wraps(self, function, **more):
-        return lambda wrapper: wrapper
+        def named(wrapper):
+            _x_wrapped.append((wrapper, function))
+            return wrapper
+        return named
 
     def total_ordering(self, cls):
         return cls
@@ -181,7 +184,6 @@ _added_re = _Re()
 """
 
 TYPING: Final = """
-import typing as _typing
 from collections import namedtuple as _namedtuple
 
 class _Typing:
@@ -221,23 +223,27 @@ class _Typing:
     def assert_never(self, value):
         raise AssertionError(f"Expected code to be unreachable, but got: {value!r}")
 
+# Stands for every kind of type, also in an alias: `Handler = Callable[[dict], str] | None`.
 class _Generic:
     def __getitem__(self, kinds):
         return self
 
-for _typing_name in ("Awaitable", "Coroutine", "AsyncIterator", "AsyncIterable", "AsyncGenerator", "Hashable", "Sized",
-                     "Collection", "Reversible", "Deque", "Counter", "OrderedDict", "Type", "Required", "NotRequired",
-                     "Unpack", "Concatenate", "TypeVarTuple", "MutableMapping", "MutableSequence",
-                     "MutableSet", "DefaultDict", "Container", "AbstractSet", "Pattern", "Match", "IO",
-                     "ContextManager",
-                     "AsyncContextManager", "Never", "LiteralString", "TypeAlias", "TypeGuard", "Text", "AnyStr"):
+    def __or__(self, other):
+        return self
+
+    def __ror__(self, other):
+        return self
+
+for _typing_name in ("Any", "Optional", "Union", "List", "Dict", "Set", "FrozenSet", "Tuple", "Callable", "Iterable",
+                     "Iterator", "Generator", "Protocol", "Generic", "Literal", "Final", "ClassVar", "Annotated",
+                     "Sequence", "Mapping", "Self", "Type", "NoReturn", "Awaitable", "Coroutine", "AsyncIterator",
+                     "AsyncIterable", "AsyncGenerator", "Hashable", "Sized", "Collection", "Reversible", "Deque",
+                     "Counter", "OrderedDict", "Required", "NotRequired", "Unpack", "Concatenate", "TypeVarTuple",
+                     "MutableMapping", "MutableSequence", "MutableSet", "DefaultDict", "Container", "AbstractSet",
+                     "Pattern", "Match", "IO", "ContextManager", "AsyncContextManager", "Never", "LiteralString",
+                     "TypeAlias", "TypeGuard", "Text", "AnyStr"):
     setattr(_Typing, _typing_name, _Generic())
 _added_typing = _Typing()
-for _typing_name in ("Any", "Optional", "Union", "List", "Dict", "Set", "FrozenSet", "Tuple", "Callable", "Iterable",
-                     "Iterator", "Generator", "Protocol", "Generic", "Literal", "Final", "ClassVar",
-                     "Annotated", "Sequence", "Mapping", "Self", "Type", "NoReturn"):
-    if hasattr(_typing, _typing_name):
-        setattr(_added_typing, _typing_name, getattr(_typing, _typing_name))
 """
 
 UUID: Final = """

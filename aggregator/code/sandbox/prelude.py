@@ -30,6 +30,9 @@ _FENCE: Final = re.compile(r"```[ \t]*\w*[ \t]*(\r?\n.*?)\s*```\s*", re.DOTALL)
 _PRELUDE: Final = """\
 import json as _json
 
+# Functions that stand for others, and what is asked for their names.
+_x_wrapped = []
+
 def _named(given, more):
     if not given:
         if not more:

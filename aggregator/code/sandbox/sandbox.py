@@ -22,6 +22,7 @@ class Sandbox:
     def __init__(self) -> None:
         self._pool: AsyncMonty | None = None
         self._opening = asyncio.Lock()
+        self._reading = asyncio.Lock()
         self._running: dict[str, int] = {}
 
     def __repr__(self) -> str:
@@ -53,7 +54,7 @@ class Sandbox:
             pool = await self._opened()
             from aggregator.code.sandbox.code_run import CodeRun
 
-            return await CodeRun(pool, functions, limits).run(code)
+            return await CodeRun(pool, functions, limits, self._reading).run(code)
         finally:
             self._running[agent] -= 1
             if not self._running[agent]:

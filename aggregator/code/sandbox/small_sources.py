@@ -290,6 +290,21 @@ class _Url:
         end = (f"?{self.query}" if self.query else "") + (f"#{self.fragment}" if self.fragment else "")
         return start + self.path + end
 
+    def _parts(self):
+        return (self.scheme, self.netloc, self.path, self.params, self.query, self.fragment)
+
+    def _replace(self, **changes):
+        said = {"scheme": self.scheme, "netloc": self.netloc, "path": self.path, "query": self.query,
+                "fragment": self.fragment, **changes}
+        said.pop("params", None)
+        return _Url(**said)
+
+    def __getitem__(self, at):
+        return self._parts()[at]
+
+    def __iter__(self):
+        return iter(self._parts())
+
 class _UrlParse:
     def quote(self, text, safe="/", **more):
         plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~" + safe
