@@ -147,6 +147,17 @@ async def test_the_costs_are_those_of_the_list(config: Path) -> None:
     assert trial["problem"] is None
 
 
+@pytest.fixture(params=["search", "code"])
+def expose(request: pytest.FixtureRequest, config: Path) -> str:
+    config.write_text(json.dumps({"expose": request.param, "mcpServers": {}}))
+    return str(request.param)
+
+
+async def test_the_costs_are_none_where_the_list_holds_no_tools(config: Path, expose: str) -> None:
+    said = (await add(config, "box", *BOX)).out
+    assert f"in every list that shows them all; with `expose: {expose}`, as here, they add nothing to a list." in said
+
+
 async def test_the_users_own_file_is_made(tmp_path: Path) -> None:
     home = str(tmp_path / "home")
     ended = await run("add", "box", *BOX, cwd=tmp_path, HOME=home, XDG_CONFIG_HOME=home, XDG_DATA_HOME=home)

@@ -75,6 +75,24 @@ def test_an_entry_without_a_word(load_file: Load, entry: object, expected: dict[
 
 
 @pytest.mark.parametrize(
+    ("host", "near"),
+    [
+        *((host, True) for host in ("localhost", "127.0.0.1:8000", "[::1]", "crm", "crm:80", "crm.localhost")),
+        *((host, True) for host in ("10.1.2.3", "192.168.0.9", "[fd00::1]", "crm.internal", "crm.local")),
+        *((host, False) for host in ("example.com", "crm.internal.example.com", "internal.de", "8.8.8.8")),
+        *((host, False) for host in ("0.0.0.0", "[::]", "[2606:4700::1111]")),  # noqa: S104
+    ],
+)
+def test_a_token_goes_unencrypted_to_no_other_network(load_file: Load, host: str, near: bool) -> None:
+    """D9: over http://, `auth` is for this machine and its own network."""
+    for scheme, auth, fine in (("http", True, near), ("https", True, True), ("http", False, True)):
+        entry = {"url": f"{scheme}://{host}/mcp"} | ({"auth": {"per": "shared"}} if auth else {})
+        server, problems = one(load_file, entry)
+        assert (server is not None) == fine, (scheme, auth)
+        assert ["would go to this address unencrypted" in str(problem) for problem in problems] == [True] * (not fine)
+
+
+@pytest.mark.parametrize(
     ("entry", "said"),
     [
         ([], "mcpServers.it: Expected an object in { }, got a list."),

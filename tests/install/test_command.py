@@ -52,6 +52,24 @@ def test_a_preview_writes_nothing(home: Path, config: Path, cursor: Path, instal
     assert tree(home) == before
 
 
+@pytest.mark.parametrize(
+    ("http", "address"),
+    [
+        ({}, "http://127.0.0.1:8642/"),
+        ({"port": 9000, "public_url": "https://tools.example/"}, "https://tools.example/"),
+        ({"enabled": False}, None),
+        ({"port": 0}, None),
+    ],
+)
+def test_frameworks_are_told_an_address_that_is_served(
+    config: Path, install: Install, http: dict[str, object], address: str | None
+) -> None:
+    config.write_text(json.dumps({"mcpServers": {}, "http": http}))
+    shown = install()
+    assert ("Agent frameworks connect to" in shown) == (address is not None)
+    assert address is None or f"Agent frameworks connect to {address}" in shown
+
+
 def test_write_and_undo(home: Path, config: Path, cursor: Path, install: Install) -> None:
     """E7: The entry stands after the others, all else stays byte for byte, and the undo restores every byte."""
     before = tree(home)

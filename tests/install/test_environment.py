@@ -1,14 +1,18 @@
 """The variables that our entry brings to a host."""
 
+import json
 import os
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.cli.hosts.install.build import served_commands
 from aggregator.cli.hosts.install.environment import EntryVariables, absolute_folders, entry_variables
+from aggregator.config.load import load
 from aggregator.hosts.every_host import host_named
 from aggregator.hosts.model import System
 
@@ -24,6 +28,24 @@ def which(command: str, path: str) -> str | None:
 def variables(host: str, system: System = "macos", taken: Collection[str] = (), **environ: str) -> EntryVariables:
     commands = ["npx", "python3", "no-such-program"]
     return entry_variables(host_named(host), system, commands, taken, {"PATH": SHELL, **environ}, which)
+
+
+def test_commands_that_are_searched_on_path(tmp_path: Path) -> None:
+    """Those that are started, unless their entry has a PATH of its own."""
+    servers: dict[str, Any] = {
+        "plain": {"command": "plain"},
+        "off": {"command": "off", "enabled": False},
+        "own": {"command": "own", "env": {"PATH": "/its/own"}},
+        "more": {"command": "more", "env": {"MODE": "x"}},
+        "there": {"command": "/bin/there"},
+        "web": {"url": "http://localhost:1/mcp"},
+        "launched": {"url": "http://localhost:1/mcp", "launch": {"command": "launched"}},
+        "launched_off": {"url": "http://localhost:1/mcp", "launch": {"command": "launched_off"}, "enabled": False},
+        "launched_own": {"url": "http://localhost:1/mcp", "launch": {"command": "own_too", "env": {"PATH": "/own"}}},
+    }
+    path = tmp_path / "aggregator.json"
+    path.write_text(json.dumps({"mcpServers": servers}))
+    assert served_commands(load(path, {})) == {"plain", "more", "launched"}
 
 
 def test_a_desktop_host_gets_the_path_of_the_shell() -> None:

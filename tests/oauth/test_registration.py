@@ -98,7 +98,10 @@ async def test_the_proof_is_what_both_can(
     [
         ({"error": "invalid_redirect_uri", "error_description": "no\nway"}, 400, "invalid_redirect_uri: noway"),
         (b"<html>", 403, "status 403"),
-        ({}, 500, "status 500"),
+        ({}, 499, r"\(status 499\); register it there yourself"),
+        ({}, 500, r"\(status 500\)$"),
+        ({"error": "slow_down"}, 503, r"\(status 503, slow_down\)$"),
+        ({"error": "slow_down"}, 429, r"\(status 429, slow_down\)$"),
         ({"client_secret": "s"}, 201, "without a client id"),
         ({"client_id": 5}, 201, "without a client id"),
         ({"client_id": "a\nb"}, 201, "without a client id"),
@@ -114,7 +117,7 @@ async def test_a_refusal_says_why(site: Site, answer: Any, status: int, words: s
     site.say("/register", answer, status)
     with pytest.raises(RegistrationFailed, match=words) as failed:
         await _register(site, _issuer(site))
-    assert failed.value.transient == (status == 500)
+    assert failed.value.transient == (status in (429, 500, 503))
 
 
 async def test_the_end_of_long_words_is_no_half_of_a_secret(site: Site) -> None:

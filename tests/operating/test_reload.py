@@ -177,8 +177,12 @@ async def test_the_files_as_they_were_end_what_was_said_of_them(harness: Program
         await harness.wait_for_log("configuration: its files can be used again")
         policy.write_text("agents: [")
         await harness.wait_for_log("the rules that were in force stay")
-        policy.write_text('agents:\n  local:\n    allow: ["*"]\n')
-        await harness.wait_for_log("policies: the files can be used again")
+        policy.write_text("agents: {local: {alow: []}}")
+        await harness.wait_for_log("alow")
+        told = harness.log.count("policies: revision")
+        policy.write_text('agents:\n  local:\n    allow: ["box.*"]\n')
+        await harness.wait_for_log("policies: revision", told + 1)
+        assert harness.log.count("policies: the files can be used again") == 1
 
 
 async def test_the_stdio_frontend_reloads_too(harness: ProgramHarness) -> None:

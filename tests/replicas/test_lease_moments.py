@@ -34,7 +34,7 @@ class MemoryTable:
         self.rows: dict[str, LeaseRecord] = {}
         self.answers = asyncio.Event()
         self.answers.set()
-        self.away = False
+        self.away = self.silent = False
         self.announced = 0
         # When renewals arrived.
         self.sent: list[float] = []
@@ -68,6 +68,8 @@ class MemoryTable:
                 self.rows[name] = replace(self.rows[name], owner=None)
 
     async def announce(self) -> None:
+        if self.silent:
+            raise StorageBusy("The database takes no announcements.")
         self.announced += 1
 
     def _is_of(self, owner: str, name: str, generation: int) -> bool:
@@ -121,6 +123,24 @@ def test_a_lease_that_is_given_up_is_free_for_others_at_once() -> None:
             assert (owner(table), owner(table, "other")) == ("second", "first")
 
     simulated(work())
+
+
+def test_leases_are_announced_again_after_the_database_was_away(caplog: pytest.LogCaptureFixture) -> None:
+    """The others see a lease that is not announced with their next look only; that is no bug of ours."""
+
+    async def work() -> None:
+        async with Tasks("replicas") as tasks:
+            table = MemoryTable()
+            first = replica("first", table, tasks)
+            table.silent = True
+            await taken(first)
+            assert table.announced == 0
+            table.silent = False
+            await taken(first, "other")
+            assert table.announced == 1
+
+    simulated(work())
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 @pytest.mark.parametrize("again", [False, True])

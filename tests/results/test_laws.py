@@ -3,12 +3,14 @@
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from aggregator.domain.text.tokens import estimate, estimate_long, reach
 from aggregator.results.read.document import ResultDocument
 from aggregator.results.read.forms import Form, Quotes, TextSpan
+from aggregator.results.read.page_end import before, joined
 from tests.laws import examples
 from tests.results.laws import check_all, check_end, pages
 from tests.results.shapes import any_result
@@ -22,6 +24,29 @@ _TEXTS = st.lists(_CHARACTERS | st.text(max_size=3) | st.just("word " * 9), max_
 def test_any_result(seed: int) -> None:
     random = Random(seed)  # noqa: S311
     check_all(any_result(random), random)
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("ab\n\nc", [1, 2, 3, 4]),
+        ("a\r\nb\r", [1, 3, 4]),
+        ("🇩🇪🇫🇷🇮🇹", [2, 4]),
+        ("a🇩🇪b🇫🇷🇮", [1, 3, 4, 6]),
+        ("👩\u200d👩a\u200d", [3]),
+        ("👍🏽👍", [2]),
+        ("🏴\U000e0067\U000e007fa", [3]),
+        ("e\u0301e\u200ce", [2, 4]),
+        ("\n\u0301\r\u200d", [1, 2, 3]),
+        ("\ud83d\ude00\ud83d", [2]),
+        ("\u1112\u1161\u11ab\u1112\uac00\u11a8a", [3, 6]),
+        ("\u1161\u1112\uac00\uac00", [1, 3]),
+    ],
+)
+def test_where_no_character_is_cut_in_two(text: str, places: list[int]) -> None:
+    """The laws of pages and ends rely on it."""
+    assert [at for at in range(1, len(text)) if not joined(text, at)] == places
+    assert [before(text, at, 0) for at in places] == places
 
 
 @given(st.lists(_TEXTS, min_size=1, max_size=3), st.integers(100, 300), st.integers(0, 9))

@@ -27,6 +27,14 @@ def messages_with_their_times() -> str:
     return "\n".join(f"[2026-03-01 10:{n // 60:02d}:{n % 60:02d}] {_who(n)}: {PROSE}" for n in range(99))
 
 
+def messages_at_times_of_a_day_of_twelve_hours() -> str:
+    return "\n".join(f"[3/1/26, 1:{n % 60:02d}:00 PM] {_who(n)}: {PROSE}" for n in range(99))
+
+
+def messages_with_their_dates() -> str:
+    return "\n".join(f"01.03.2026, 1:{n % 60:02d} - {_who(n)}: {PROSE}" for n in range(99))
+
+
 def messages_under_their_names() -> str:
     return "\n\n".join(f"{_who(n)} — 9:{n % 60:02d}\n{PROSE}" for n in range(99))
 
@@ -102,6 +110,11 @@ OUTLINES: Final[tuple[tuple[Callable[[], Any], list[str]], ...]] = (
         messages_with_their_times,
         ["99 messages, [2026-03-01 10:00:00] to [2026-03-01 10:01:38]: 66 Ann Lee, 33 Bob"],
     ),
+    (
+        messages_at_times_of_a_day_of_twelve_hours,
+        ["99 messages, [3/1/26, 1:00:00 PM] to [3/1/26, 1:38:00 PM]: 66 Ann Lee, 33 Bob"],
+    ),
+    (messages_with_their_dates, ["99 messages, 01.03.2026, 1:00 to 01.03.2026, 1:38: 66 Ann Lee, 33 Bob"]),
     (messages_under_their_names, ["99 messages, 9:00 to 9:38: 66 Ann Lee, 33 Bob"]),
     (speakers_of_a_transcript, ["99 messages, 00:00:00 to 01:38:00: 66 Ann Lee, 33 Bob"]),
     (

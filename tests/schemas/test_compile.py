@@ -6,6 +6,7 @@ import pytest
 
 from aggregator.schemas.check import compile_check
 from aggregator.schemas.fault import UnusableSchema
+from aggregator.schemas.structure.cost import Cost
 from aggregator.schemas.structure.index import read
 from aggregator.schemas.structure.measure import ValueTooLarge, measure
 
@@ -91,6 +92,21 @@ def test_a_schema_shared_inside_counts_as_often_as_it_is_read() -> None:
         schema = {"anyOf": [schema, schema]}
     with pytest.raises(UnusableSchema, match="holds more than"):
         compile_check(schema)
+
+
+@pytest.mark.parametrize(
+    ("schema", "recursive"),
+    [
+        ({"properties": {"a": {"$ref": "#/$defs/x"}, "b": {"$ref": "#/$defs/x"}}}, False),
+        ({"allOf": [{"$ref": "#/$defs/x"}, {"$ref": "#/$defs/x"}], "items": {"$ref": "#/$defs/x"}}, False),
+        ({"properties": {"a": {"$ref": "#"}}}, True),
+        ({"items": {"$ref": "#"}}, True),
+        ({"additionalProperties": {"anyOf": [{"type": "string"}, {"$ref": "#"}]}}, True),
+    ],
+)
+def test_a_part_that_is_used_twice_is_not_recursive(schema: dict[str, Any], recursive: bool) -> None:
+    """The time of a check has another bound if a schema applies to the inside of itself."""
+    assert Cost(read({**schema, "$defs": {"x": {"type": "string"}}}), {}).recursive == recursive
 
 
 def test_reading_tells_patterns_with_their_place() -> None:

@@ -70,6 +70,7 @@ ADDRESSED = {
     "URL('http://e.com/#access_token=abc')": f"URL('http://e.com/#{R}')",
     "GET /mcp?key=abc HTTP/1.1": f"GET /mcp?{R} HTTP/1.1",
     r'{"u":"https:\/\/e.com\/p?key=abc"}': rf'{{"u":"https:\/\/e.com\/p?{R}"}}',
+    r'{"u":"https:\/\/u:pa@e.com\/x"}': rf'{{"u":"https:\/\/{R}@e.com\/x"}}',
     "see (https://e.com/p?x=1), ok?": f"see (https://e.com/p?{R}), ok?",
     "postgresql+asyncpg://u:p@ss/w#rd@db:5432/x?sslmode=y": f"postgresql+asyncpg://{R}@db:5432/x?{R}",
     "redis://:p4ss@h:6379/0": f"redis://{R}@h:6379/0",

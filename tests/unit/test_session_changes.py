@@ -1,6 +1,7 @@
 """What is kept of a session of a host, when several changes of it are written as one."""
 
 import asyncio
+import time
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -9,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.frontends.web.sessions import kept_sessions
 from aggregator.frontends.web.sessions.kept_sessions import KeptSessions
+from aggregator.storage.errors import StorageBusy
 from aggregator.storage.records import HostSessionChange
 from tests.polling import until
 
@@ -67,6 +70,33 @@ async def test_without_sessions_nothing_is_done(event: str) -> None:
     running = asyncio.create_task(kept.run())
     await until(lambda: not woken.is_set())
     assert not running.done()
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+
+
+async def test_what_could_not_be_written_is_written_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The database was away for a moment: a host need not change something again, and all that it set is there."""
+    monkeypatch.setattr(kept_sessions, "_AFTER_A_FAULT", 0.0)
+    written: list[HostSessionChange] = []
+    tries = 0
+
+    async def write(changes: list[HostSessionChange], now: float, told: object) -> None:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise StorageBusy("The database is away.")
+        written.extend(changes)
+
+    async def database() -> Any:
+        return SimpleNamespace(host_sessions=SimpleNamespace(write=write))
+
+    clock = SimpleNamespace(now=time.time)
+    group: Any = SimpleNamespace(stored=True, enabled=False, database=database, clock=clock)
+    kept = KeptSessions(group)
+    running = asyncio.create_task(kept.run())
+    await kept.save(HostSessionChange("s", "ada", 9.0, level="error"))
+    assert [(one.id, one.level) for one in written] == [("s", "error")]
     running.cancel()
     with suppress(asyncio.CancelledError):
         await running

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from aggregator.domain.abilities import HostCapabilities, abilities_of, declared
 from aggregator.domain.principal import LOCAL, Principal
 from aggregator.domain.versions import LEGACY_VERSIONS
+from aggregator.frontends.web.sessions import session_ids
 from aggregator.frontends.web.sessions.session_ids import LONGEST, SessionIds
 from aggregator.gateway.host import Host
 from aggregator.replicas.group.clock import GroupClock
@@ -83,6 +84,30 @@ def test_an_id_of_another_group_or_of_before_is_not_known() -> None:
     now = time.monotonic()
     clock.measure(now, clock.now() + 61, now)
     assert ids_of(clock=clock).read(session_id) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("_GENERATION", 99),
+        ("_DIALECTS", (*session_ids._DIALECTS, "later")),
+        ("_DIALECTS", (*session_ids._DIALECTS, "", "x")),
+    ],
+)
+def test_an_id_that_a_later_version_made_is_not_known(name: str, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """During a rolling upgrade: the host opens a session anew, and is not taken for another one."""
+    host = host_of()
+    with monkeypatch.context() as later:
+        later.setattr(session_ids, name, value)
+        if name == "_DIALECTS":
+            host.dialect = value[-1]
+        session_id, _ = ids_of().issue(host)
+        assert ids_of().read(session_id) is not None
+    assert ids_of().read(session_id) is None
+
+
+def test_an_id_of_a_revision_without_sessions_is_not_known() -> None:
+    assert ids_of().read(ids_of().issue(host_of(version="2099-01-01"))[0]) is None
 
 
 def test_an_id_is_good_for_its_agent_and_key() -> None:

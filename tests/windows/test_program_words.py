@@ -33,6 +33,9 @@ def test_names_get_the_endings_of_pathext(tmp_path: Path) -> None:
     assert find_program("uvx", path, None) is None, "names have the case of Linux here"
     assert find_program("uvx", path, endings) == f"{one}/uvx.exe"
     assert find_program("only", path, endings) == f"{two}/only.bat"
+    made(tmp_path / "two", "RUN.EXE", "RUN.EXE.cmd")
+    for given in (endings, endings.upper()):
+        assert find_program("RUN.EXE", path, given) == f"{two}/RUN.EXE", "an ending counts in any case"
     assert find_program(f"{two}/only", None, endings) == f"{two}/only.bat"
     assert find_program("none", path, endings) is None
     assert find_program("", path, endings) is None

@@ -168,11 +168,8 @@ def _key(options: InstallOptions) -> NewKey | None:
 
 def served_commands(loaded: Loaded, moves: tuple[ServerMove, ...] = ()) -> set[str]:
     """Return the commands that are searched on PATH when the configuration is served."""
-    found = {
-        server.command
-        for server in loaded.config.servers
-        if server.enabled and server.command is not None and "PATH" not in server.env
-    }
-    found |= {server.launch.command for server in loaded.config.servers if server.enabled and server.launch is not None}
+    enabled = [server for server in loaded.config.servers if server.enabled]
+    programs = [program for server in enabled for program in (server, server.launch) if program is not None]
+    found = {one.command for one in programs if one.command is not None and "PATH" not in one.env}
     found |= {str(move.fields.get("command") or "") for move in moves if move.fields is not None}
     return set(filter(looked_up, found))
