@@ -127,6 +127,13 @@ def test_tail_of_what_is_wanted(
     assert [json.loads(line)["seq"] for line in lines(capsys)] == seqs
 
 
+@pytest.mark.parametrize("until", ["2025-11-21T08:00:02", "2025-11-21T08:00:01", "2 h"])
+def test_times_between_which_there_is_nothing(log: str, until: str) -> None:
+    since = "2025-11-21T08:00:02" if until.startswith("2025") else "2 h"
+    with pytest.raises(OperatorError, match="the second is not the later one"):
+        audit.tail(log, since=since, until=until)
+
+
 def test_a_long_name_pushes_nothing_aside(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     """E13: What a caller takes for a name is cut in the table; `show` has all of it."""
     name = "n" * 200

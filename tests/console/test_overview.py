@@ -67,7 +67,8 @@ async def test_it_begins_with_how_to_connect_a_host(console: ConsoleHarness) -> 
     assert lines["Claude Code"] == (
         f'claude mcp add --transport http aggregator {console.url}/mcp --header "Authorization: Bearer agk_..."'
     )
-    assert lines["Agent frameworks, which pass names and schemas to a model API"] == f"{console.url}/mcp?names=compatible"
+    of_frameworks = lines["Agent frameworks, which pass names and schemas to a model API"]
+    assert of_frameworks == f"{console.url}/mcp?names=compatible"
     assert all(html.escape(line, quote=False).replace('"', "&#34;").replace("'", "&#39;") in page.text
                for line in lines.values())  # fmt: skip
 

@@ -219,6 +219,15 @@ def test_the_words_that_a_schema_cannot_say_are_sentences() -> None:
     assert of("enums", "gemini").schema["properties"]["word"]["enum"] == ["a"]
 
 
+@pytest.mark.parametrize("schema", [{"type": "string", "nullable": True}, {"type": ["string", "null"]}])
+def test_null_may_be_written_as_in_openapi(schema: dict[str, Any]) -> None:
+    """`nullable` is of OpenAPI 3.0; servers that are made of such a document have it."""
+    for nullable in (True, False):
+        given = schema if nullable else {"type": "string", "nullable": False}
+        mended = mend({"type": "object", "properties": {"s": given}}, APIS["gemini"]).schema["properties"]["s"]
+        assert mended.get("nullable", False) is nullable
+
+
 def test_members_of_strict_schemas_that_are_null_are_left_out() -> None:
     """6 of issue 32: null for an optional member is nothing; null that the original takes stays."""
     reader = mend(

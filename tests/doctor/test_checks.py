@@ -254,6 +254,13 @@ def test_every_fault_of_the_database_is_told() -> None:
         (finding,) = of_storage(StorageFacts(PLACE, True, fault, "It is so."), audited=True)
         assert well_formed(finding)
     assert not list(of_storage(StorageFacts(PLACE, True, stamp="8", newest="8", free=2**40, mode=0o600), audited=True))
+    for mode, open_to in (
+        (0o600, []),
+        (0o700, []),
+        (None, []),
+        *((mode, ["database_open"]) for mode in (0o640, 0o620, 0o604)),
+    ):
+        assert [one.code for one in of_storage(StorageFacts(PLACE, True, mode=mode), audited=True)] == open_to, mode
     full, low = (list(of_storage(StorageFacts(PLACE, True, free=free), audited=True)) for free in (2**20, 2**28))
     assert [full[0].code, low[0].code] == ["disk_full", "disk_low"]
 

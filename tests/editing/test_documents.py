@@ -180,3 +180,23 @@ def test_a_key_is_renamed_in_its_place(format: Format, data: st.DataObject, seed
     document.rename((*path[:-1], "a new name"), str(path[-1]))
     assert same(format, document.root, whole)
     assert json.dumps(whole, sort_keys=True) == json.dumps(document.root, sort_keys=True)
+
+
+@pytest.mark.parametrize(
+    ("format", "text", "every"),
+    [
+        (
+            "json",
+            '{"a": {"k": "one", "k": "two"}, "a": {"k": "three"}}',
+            {"a": [{"k": ["one", "two"]}, {"k": "three"}]},
+        ),
+        ("yaml", "a:\n  k: one\n  k: two\n", {"a": {"k": ["one", "two"]}}),
+        ("toml", '[a]\nk = "one"\n', {"a": {"k": "one"}}),
+        ("json", "// nothing\n", {}),
+        ("yaml", "# nothing\n", {}),
+        ("toml", "# nothing\n", {}),
+    ],
+)
+def test_the_values_of_a_key_that_is_there_twice_are_known(format: Format, text: str, every: object) -> None:
+    """None of them is printed: which one counts is for the host to say."""
+    assert open_document(text, format, "its file").every_value == every

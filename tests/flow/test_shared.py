@@ -693,6 +693,27 @@ async def test_what_a_session_took_over_elsewhere_ends_with_a_clear(
             assert await harness.outcome(harness.legacy(session="dirty"), "mail.send") == "ok"
 
 
+async def test_a_clear_leaves_that_a_session_has_listed(
+    open_harness: OpenHarness, clock: MovedClock, storage: str
+) -> None:
+    """It is a conversation of its own afterwards too, at a replica that has not seen it."""
+    async with open_harness() as one, open_harness() as two:
+        for harness in (one, two):
+            harness.app.replication.enabled = True
+        await one.listed(one.legacy(session="clean", listed=False))
+        await one.listed(reads := one.legacy(session="reads", listed=False))
+        await one.call(reads, "web.fetch")
+        clock.time += 1.0
+        assert await _clear(storage, clock, "ada") >= 1
+        clock.time += 1.0
+        for harness in (one, two):
+            await flow_of(harness.app).heed_clears()
+        await one.call(reads, "web.fetch")
+        clock.time += 1.0
+        assert await two.outcome(two.legacy(session="clean", listed=False), "mail.send") == "ok"
+        assert await two.outcome(two.legacy(session="other", listed=False), "mail.send") == "not_confirmed"
+
+
 @pytest.mark.parametrize(("knows", "end"), [(True, "flow_unknown"), (False, "ok")])
 async def test_a_call_before_a_list_that_cannot_be_noted_is_refused(
     open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, knows: bool, end: str

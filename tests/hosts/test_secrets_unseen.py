@@ -49,3 +49,13 @@ def test_no_value_is_in_the_table_or_the_json(
     said = "\n".join(plan_lines(plan, Path("/home"))) + json.dumps(plan_json(plan)) + repr(plan)
     assert len(plan.rows) == len(entries)
     assert "canary" not in said.lower()
+
+
+def test_a_name_that_differs_in_its_case_is_taken() -> None:
+    """Names of tools begin with it, and hosts may take them for one."""
+    (host,) = (one for one in HOSTS if one.id == "cursor")
+    found = found_in(host, {"github": {"command": "a"}, "GitHub": {"command": "b"}, "Other": {"command": "c"}})
+    plan = plan_import([found], {"GITHUB": {"command": "d"}, "othe": {"command": "e"}})
+    keys = [row.key or "" for row in plan.added]
+    assert len({"github", *map(str.casefold, keys)}) == 4, keys
+    assert keys[-1] == "Other"

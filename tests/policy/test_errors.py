@@ -292,6 +292,16 @@ TABLE: dict[str, tuple[str, str]] = {
         'error: policies/1.yaml:3: agents.a.arguments["t.x"].patternProperties["["]: This is not a regular '
         "expression. Correct it; put it in single quotes.",
     ),
+    "a required argument that is no name": (
+        AGENT + "    arguments: {t.x: {required: [a, 5]}}\n",
+        'error: policies/1.yaml:3: agents.a.arguments["t.x"].required: Expected a list of names, got a list. Write the '
+        "names of arguments.",
+    ),
+    "required arguments that are no list": (
+        AGENT + "    arguments: {t.x: {required: a}}\n",
+        'error: policies/1.yaml:3: agents.a.arguments["t.x"].required: Expected a list of names, got \'a\'. Write the '
+        "names of arguments.",
+    ),
     "a pattern without quotes": (
         AGENT + "    arguments: {t.x: {properties: {a: {pattern: 5}}}}\n",
         'error: policies/1.yaml:3: agents.a.arguments["t.x"].properties.a.pattern: Expected a regular expression, got '

@@ -67,7 +67,7 @@ def test_a_line_that_cannot_be_taken_costs_itself_alone(size: int) -> None:
 def test_an_oversized_message_is_known_by_its_own_id(
     message: Any, answered: Any, asked: Any, size: int, tight: bool
 ) -> None:
-    text = json.dumps(message, separators=(",", ":") if tight else None).encode()
+    text = json.dumps(message, separators=(",", ":")).encode() if tight else b" \t" + json.dumps(message).encode()
     data = b"before\n" + text + b"\n\nafter\nrest"
     reader = Reader()
     for start in range(0, len(data), size):
