@@ -191,7 +191,7 @@ def _with_link(missing: LoginRequired, link: ConnectLink, url: str) -> LoginRequ
 
 
 def _without_link(missing: LoginRequired, command: str = "") -> LoginRequired:
-    command = command or f"aggregator connect {missing.server}"
+    command = command or missing.details.get("command") or f"aggregator connect {missing.server}"
     error = _worded(missing, command=command)
     error.advice = f"An operator has to run `{command}`; when that is done, you may try again."
     return error

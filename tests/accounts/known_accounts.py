@@ -6,11 +6,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from aggregator.accounts.grants.failures import connect_command, login_required
 from aggregator.accounts.grants.values import ConnectLink
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.grant_owner import GrantOwner
 from aggregator.domain.missing import LoginRequired
 from aggregator.domain.principal import Principal
+from aggregator.storage.errors import StorageError
 from tests.authorization.authorization_server import AuthorizationServer
 
 
@@ -41,7 +43,7 @@ class KnownCredentials:
 
     async def ready(self) -> None:
         if self._wanted and self.account is None:
-            raise LoginRequired(self._server.id, f"{self._server.id} wants an account to be connected first.")
+            raise login_required(self._server.id, self._owner)()
 
     async def refused(self, sent: str | None, status: int, challenges: Sequence[str]) -> bool:
         self._home.challenges.append((status, tuple(challenges)))
@@ -67,7 +69,7 @@ class KnownAccounts:
         self.accounts: dict[tuple[str, GrantOwner], Account] = {}
         self.challenges: list[tuple[int, tuple[str, ...]]] = []
         self.links: dict[str, tuple[ServerConfig, GrantOwner, Principal, tuple[str, ...]]] = {}
-        self.pages = True
+        self.pages, self.away = True, False
         self.waiting = asyncio.Event()
         self._changed = asyncio.Event()
 
@@ -86,10 +88,12 @@ class KnownAccounts:
     async def begin(
         self, server: ServerConfig, owner: GrantOwner, asked_by: Principal, *, scopes: Sequence[str] = ()
     ) -> ConnectLink:
+        if self.away:
+            raise StorageError("The database is away.")
         code = secrets.token_urlsafe(12)
         url = f"https://gateway.example/connect/{code}"
         self.links[url] = (server, owner, asked_by, tuple(scopes))
-        return ConnectLink(code, url if self.pages else None, time.time() + 600, f"aggregator connect {server.id}")
+        return ConnectLink(code, url if self.pages else None, time.time() + 600, connect_command(server.id, owner))
 
     async def wait(self, owner: GrantOwner, server: ServerConfig, seconds: float) -> bool:
         before = self.accounts.get((server.id, owner))

@@ -131,14 +131,15 @@ async def test_a_link_in_words(unconnected: AccountsHarness, kind: tuple[str, st
         assert subject(await host.call("files.whoami").result()) == "person one"
 
 
-async def test_without_pages_there_is_a_command(unconnected: AccountsHarness) -> None:
-    """A process that has no pages says what to run."""
-    unconnected.accounts.pages = False
+@pytest.mark.parametrize("why", ["no pages", "no database"])
+async def test_without_a_link_there_is_a_command(unconnected: AccountsHarness, why: str) -> None:
+    """A process that has no pages, or cannot make a link now, says what to run, for whose account."""
+    unconnected.accounts.pages, unconnected.accounts.away = why != "no pages", why == "no database"
     await start(unconnected)
     async with unconnected.connect_as(("http", MODERN), "one", PAGES) as host:
         result = await host.call("files.whoami").result()
-    assert error(result)["command"] == "aggregator connect files"
-    assert "`aggregator connect files`" in result["content"][0]["text"]
+    assert error(result)["command"] == "aggregator connect files --agent one"
+    assert "`aggregator connect files --agent one`" in result["content"][0]["text"]
 
 
 @pytest.mark.parametrize("kind", [("http", LEGACY[-1]), ("http", MODERN)], ids=lambda kind: "-".join(kind))

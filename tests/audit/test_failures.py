@@ -106,6 +106,8 @@ async def test_a_database_that_does_not_answer_is_named(
         hanging.answers.set()
         await until(lambda: sorted(numbers(path)) == [1, 2])
         await until(lambda: log.stalled is None)
+        await until(lambda: not log._writer.unfinished)
+        assert not log._writer.full(0), "what was late is written, and takes no room any more"
 
 
 async def test_strict_makes_no_call_that_cannot_be_recorded(hasty: Database, path: Path) -> None:

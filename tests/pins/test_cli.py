@@ -159,6 +159,10 @@ def test_an_upgrade_that_no_host_has_seen_is_found_and_not_approved(
     shop.file.unlink()
     assert difference.diff(shop.path, "shop") == 0
     assert "Nothing differs from what was approved; shop cannot be asked now: it is " in capsys.readouterr().out
+    # What is switched off is not started for that.
+    shop.configure(enabled=False)
+    assert difference.diff(shop.path, "shop") == 0
+    assert capsys.readouterr().out == "Nothing differs from what was approved, as the servers were seen last.\n"
 
 
 def test_what_takes_less_is_told_from_what_goes_on(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
