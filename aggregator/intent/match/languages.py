@@ -244,8 +244,10 @@ _EN: Final = LanguageRow(
             "(?:$| )",
         ),
         (
-            r"^\W*(?:(?:please|now|then|and|(?:can|could|would|will) you(?: please)?|do me a favou?r and) )?have ",
-            r" (?!(?:be|been|had|ever|to|not|no|any)(?!\w))[a-z]{2,18} (?:this|that|these|it|the|my|our|me|a|an|all"
+            r"^\W*(?:(?:please|now|then|and|(?:can|could|would|will) you(?: please)?|do me a favou?r and) )?"
+            r"(?:have|make) ",
+            r" (?!(?:be|been|had|ever|to|not|no|any|work|look|feel|seem|sound)(?!\w))[a-z]{2,18}"
+            r" (?:this|that|these|it|the|my|our|me|a|an|all"
             r"|every[a-z]*|up|out|into|through|over|at|for|who|what|when|where|how|whether)(?!\w)",
         ),
         # Can you get x to read this.
@@ -309,7 +311,7 @@ _DE: Final = LanguageRow(
     form_refuses=r"(?<!\w)(?:nicht|keinesfalls|nie|niemals)(?!\w)",
     form_tells=r"(?:reden|sprechen|diskutieren|plaudern)\W*$",
     form_says=(
-        (r"^\W*(?:(?:bitte|dann|und) )?lass(?:t)? ", r" (?!mich|uns|es|das |in |sein)[^,.]*en$"),
+        (r"^\W*(?:(?:bitte|dann|und) )?lass(?:t)? ", r" (?!mich|uns|es|das |in |sein)[^,.]*en(?:$| und )"),
         # Kannst du x dafür nutzen?
         (
             r"^\W*(?:(?:kannst|könntest|würdest|magst) du|können wir|lass uns)(?: (?:bitte|mal|doch|dafür|dazu))* ",

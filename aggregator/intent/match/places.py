@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from aggregator.catalog.search.terms.words import split
 from aggregator.intent.match.explicit import NamedCall
 from aggregator.intent.match.names import NameHit, ToolNames
 from aggregator.intent.match.phrasing import is_mention
@@ -48,20 +49,43 @@ _SAID: Final = re.compile(rf"(?:{_INSIDE})?\s*(?:(?:对|关于)[^,。]{{1,24}})?
 _PUT_INTO: Final = re.compile(
     rf"{_BEGINNING}(?:帮我们?|给我)?[把将][^,。]{{1,40}}{any_of('放到')}(?:进|到|入|在|去)? ?$"
 )
-_ORDER: Final = re.compile(rf"{_BEGINNING}(?:(?:{any_of('polite')}) (?:please )?)?{any_of('imperatives')}(?![a-z])")
+_ORDER: Final = re.compile(
+    rf"{_BEGINNING}(?:(?:{any_of('polite')}) (?:please )?)?{any_of('imperatives')}(?![a-z]| source(?![a-z]))"
+)
 _SEARCHED: Final = re.compile(
     rf"{_BEGINNING}(?:(?:{any_of('polite')}) )?(?:search|query|check) (?:the |in |on |through )?"
 )
 _BY: Final = re.compile(
-    r"(?<![a-z])(?:with|using|via|through|in|on|into|onto|to|from|out of|off|at) (?:the |my |our )?"
+    r"(?<![a-z])(?:with|using|via|through|in|on|into|onto|to|from|out of|off|at|against) (?:the |my |our )?"
 )
+# restart my heroku app: a thing that the server has already. Works of the writer are none, nor what is only thought of.
+_THING: Final = re.compile(
+    r"(?: (?:me|us|up|out|down|over))? (?:(?:all )?(?:the|my|our|this|that|these|those)|all|every)"
+    r"(?: (?:latest|last|newest|oldest|recent|current|open|closed|failed|failing|new|old|two|three|five|ten|\d{1,4}))"
+    r"{0,2} "
+)
+# create a new n8n workflow, do a quick tavily search: a thing that the server is to make.
+_NEW_THING: Final = re.compile(r" (?:an?|another)(?: (?:new|quick|fresh|second))? ")
+_HELD: Final = re.compile(any_of("things"))
+_NOT_DONE: Final = re.compile(
+    r"(?<![a-z])(?:write|draw|generate|compare|remember|note|plan|book|see|make|build|test|clone|play|find|take|have|go"
+    r"|look|think|translate|comment)(?![a-z])"
+)
+_NOUN: Final = re.compile(
+    r" (?:(?:pull|merge) )?(?P<noun>[a-z]{2,20})(?![\w-])(?: (?:runs|logs|names|data|details|errors)(?![a-z]))?"
+    r"(?: (?:sorted|ordered|grouped|filtered|created|opened|assigned|tagged|updated|marked)(?![a-z]))?"
+    r"(?! (?:is|are|was|were|has|had|does|doesn)(?![a-z]))"
+)
+# The name of the thing, or where it is: staging-api, #12, in the EU region.
+_NAMED: Final = re.compile(r" (?:in|of|under|inside|running)(?![a-z])| [\"'`“「]| #?[a-z]{0,20}[-_#\d][\w.-]{0,60}")
+_SERVER: Final = re.compile(r" (?:mcp )?server(?![\w-])")
 _GOES_ON: Final = re.compile(
     # What of the server it is: the excel file, the jira board.
-    r"(?: (?:file|sheet|workbook|board|repo|repository|project|wiki|space|dashboard|database|cluster|logs?"
+    r"(?: (?:server|file|sheet|workbook|board|repo|repository|project|wiki|space|dashboard|database|cluster|logs?"
     r"|tickets?|issues?|pages?|cards?|documents?|channel|queue)(?![a-z]))?"
     r"\s*(?:$|[:,]|(?:for|about|called|named|titled|saying|please|now|that says|and|to|that|if|whether|who|what|which"
-    r"|where|when|how many|these|this|at|by|with|on|from|before|after|until|since|as|then|again|first|instead|right"
-    r"|today|tomorrow|so|because|will you|would you)(?![a-z]))"
+    r"|where|when|why|how many|these|this|at|by|with|on|from|before|after|until|since|as|then|again|first|instead|right"
+    r"|today|tomorrow|so|because|we|i|will you|would you)(?![a-z]))"
 )
 # firecrawl example.com/docs
 _TARGET: Final = re.compile(
@@ -154,10 +178,14 @@ def _in_english(message: MessageText, names: ToolNames, clause: int) -> Iterator
     order = _ORDER.match(message.plain, clause)
     if order is None:
         return
+    thing = _thing_of_server(message, names, clause, order.end())
+    if thing is not None:
+        yield NamedCall(clause, end_of(message, thing), thing, "server")
+        return
     last = order.end() + len(message.after(order.end()))
     for by in islice(_BY.finditer(message.plain, order.end(), last), _PLACES_READ):
         named = _server_at(message, names, by.end())
-        if named is None or named.looks == "plain":
+        if named is None or (named.looks == "plain" and not _SERVER.match(message.after(end_of(message, named)))):
             continue
         if _NOT_THERE.search(message.plain, clause, by.end()):
             return
@@ -165,6 +193,30 @@ def _in_english(message: MessageText, names: ToolNames, clause: int) -> Iterator
         if _GOES_ON.match(after) and not is_mention(after):
             yield NamedCall(clause, end_of(message, named), named, "server")
             return
+
+
+def _thing_of_server(message: MessageText, names: ToolNames, clause: int, place: int) -> NameHit | None:
+    """Return the server that has the thing which an order, up to a place, is about: `restart my heroku app`.
+
+    The noun is one that the names of its tools have: `list_apps`.
+    """
+    said = _THING.match(message.plain, place)
+    new = said is None
+    said = said or _NEW_THING.match(message.plain, place)
+    named = _server_at(message, names, said.end()) if said is not None else None
+    if named is None or named.looks == "plain" or _NOT_DONE.search(message.plain, clause, place):
+        return None
+    after = message.after(end_of(message, named))
+    noun = _NOUN.match(after)
+    if noun is None or _NOT_THERE.search(after):
+        return None
+    rest = after[noun.end() :]
+    if not (_GOES_ON.match(rest) or _NAMED.match(rest)):
+        return None
+    tools = (names.tools[at] for server in named.servers for at in names.servers[server])
+    kinds = {word.rstrip("s") for tool in tools for word in split(tool.own_name)}
+    one = noun["noun"].rstrip("s")
+    return named if one in kinds or (not new and _HELD.fullmatch(one)) else None
 
 
 def _server_at(message: MessageText, names: ToolNames, place: int) -> NameHit | None:
