@@ -172,6 +172,8 @@ NONE: Final = (
     "I create a page in notion every day",
     "translate: create a page in notion",
     "we search github for issues",
+    "create a page in notion was the plan",
+    "open an issue on github is what he said",
     "never search github for issues",
     "不要在 notion 里新建一页",
     "怎么在 notion 里新建一页",
