@@ -1,7 +1,8 @@
 """The Streamable HTTP frontend where it decides without the gateway: notifications and batches of a session."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
@@ -25,6 +26,7 @@ from aggregator.gateway.drain import Drain
 from aggregator.gateway.host import Host
 from aggregator.gateway.revocation import RevocableTasks
 from aggregator.gateway.views.list_changed import ListChanges
+from aggregator.replicas.group.hop_client import HopFailed
 from aggregator.wire.codec import decode, encode
 from tests.replicas.alone import group_of_one
 
@@ -155,3 +157,40 @@ async def test_taking_a_batch_apart_is_linear_work() -> None:
     await frontend.frontend._post_batch(frontend.session, [*requests, *notifications], {}, send)
     assert frontend.gateway.heard == 100
     assert Counting.compared <= 200
+
+
+async def test_the_fields_that_a_forwarded_request_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F1: those that its answer depends on, the ones of one name as one; none that is a credential."""
+    group = group_of_one()
+    taken: dict[str, str] = {}
+
+    @asynccontextmanager
+    async def request(
+        owner: str, path: str, body: bytes, claims: object, headers: Mapping[str, str], method: str
+    ) -> AsyncIterator[None]:
+        taken.update(headers)
+        raise HopFailed("it is gone", sent=True)
+        yield
+
+    async def receive() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(part: Message) -> None:
+        raise AssertionError(part)
+
+    monkeypatch.setattr(group.hop_client, "request", request)
+    fields = [
+        ("accept", "application/json"),
+        ("authorization", "Bearer secret"),
+        ("x-api-key", "secret"),
+        ("cookie", "secret"),
+        ("mcp-method", "tools/call"),
+        ("accept", "text/event-stream"),
+        ("x-user-id", "ada"),
+        ("x-other", "other"),
+    ]
+    scope = {"type": "http", "method": "POST", "headers": [(name.encode(), value.encode()) for name, value in fields]}
+    with pytest.raises(HopFailed):
+        await Forwarder(group, Drain()).pass_on("0" * 16, "/http", b"{}", LOCAL, scope, receive, send)
+    assert taken == {"accept": "application/json, text/event-stream", "mcp-method": "tools/call", "x-user-id": "ada"}
