@@ -172,6 +172,27 @@ async def test_one_pipe_for_all_cannot_tell(open_harness: OpenHarness, frontend:
 
 
 @pytest.mark.parametrize(("frontend", "version"), FRONTENDS_AND_ERAS)
+async def test_hosts_that_answer_nothing_are_not_asked_to_call_again(
+    open_harness: OpenHarness, frontend: str, version: str, key: str
+) -> None:
+    """5 of issue 32: they were told that the same call works a second time, and got the same answer each time."""
+    harness = open_harness({"one": stdio_entry("legacy")})
+    params = {"name": "one.ask", "arguments": {"key": key, "rounds": [[FORM]]}}
+    async with harness.host(frontend, version) as host, harness.host(frontend, version) as other:
+        held = other.call("one.hold", {"key": key})
+        await host.call("one.witness", {"entry": f"started {key}"}).result()
+        for _ in range(2):
+            (error,) = text_as_json(await host.ask("tools/call", params).result())["answers"][0]
+            # Over HTTP, hosts of 2026-07-28 that say the same of themselves count as one.
+            alone = "The host behind this call cannot be asked that."
+            several = "No host can be asked: none behind the running calls answers questions."
+            assert error["error"]["message"] == (alone if (frontend, version) == ("http", MODERN) else several)
+        assert harness.app.upstreams["one"].own_connections in (None, 0)
+        await other.call("one.release", {"key": key}).result()
+        await held.result()
+
+
+@pytest.mark.parametrize(("frontend", "version"), FRONTENDS_AND_ERAS)
 async def test_a_server_that_asks_gets_a_process_for_each_host(
     open_harness: OpenHarness, frontend: str, version: str, key: str, caplog: pytest.LogCaptureFixture
 ) -> None:

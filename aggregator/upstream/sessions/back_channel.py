@@ -281,6 +281,9 @@ class BackChannel:
             return caller, calls
         if all(call.caller is None for call in self._running):
             raise RpcError(METHOD_NOT_FOUND, "No host can be asked: no call is running that this could belong to.")
+        if all(call.caller is None or call.caller.abilities == NOTHING for call in self._running):
+            # Another call of them would not help: it has no host that could answer either.
+            raise RpcError(METHOD_NOT_FOUND, "No host can be asked: none behind the running calls answers questions.")
         said = (
             f"No host was asked: calls of several hosts to the server {self._server!r} were under way, or one had been "
             "given up a moment ago, so it cannot be told whose question this is. "
