@@ -77,6 +77,18 @@ def test_what_is_gone_is_told_and_what_is_new() -> None:
     assert found.changes[0].sentence == "it is new"
 
 
+def test_the_nearest_text_goes_before_a_name_that_is_near() -> None:
+    """The new one has the name of the first and a word more, and some of its words; it does what the second does."""
+    of_orders = tool("create_order", description="Creates an order, sends it by mail.", inputSchema={})
+    bill = "Writes a bill for a customer of the shop and sends it by mail, once it was signed twice."
+    of_bills = tool("make_bill", description=bill, inputSchema={"properties": {"bill": {}}})
+    now = {**of_bills, "name": "create_order_now", "description": bill.replace("twice", "once")}
+    (change,) = compared([of_orders, of_bills], [now]).changes
+    assert change.renamed_from == "make_bill"
+    (change,) = compared([of_orders], [now]).changes
+    assert change.renamed_from == "create_order"
+
+
 def test_a_tool_under_another_name_is_a_rename() -> None:
     """The rename that defeats a hash of the contents."""
     other = {**TOOLS[0], "name": "open_issue"}
