@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
+from tests import ON_WINDOWS
 from tests.doctor.place import Place
 
 DESKTOP: Final = ("--host", "claude-desktop")
@@ -74,6 +75,8 @@ FAULTS: Final = (
 )
 
 
+# On Windows no program is missing: PATH is the same for a shell and for a host there.
+KINDS: Final = tuple(dict.fromkeys(fault.kind for fault in FAULTS))
 # Folders that `aggregator stdio` looks in by itself.
 USUAL: Final = (".local/bin", ".volta/bin", ".asdf/shims", ".nvm/versions/node/v22.11.0/bin", ".cargo/bin")
 
@@ -103,11 +106,13 @@ def _seeded(place: Place, faults: Sequence[Fault]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", list(dict.fromkeys(fault.kind for fault in FAULTS)))
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if not (ON_WINDOWS and kind == "programs")])
 async def test_each_of_twenty_faults_is_named_with_its_mend(place: Place, kind: str) -> None:
     """E9: The variable is named, and one command mends all."""
     faults = [fault for fault in FAULTS if fault.kind == kind]
     assert len(faults) == len(FAULTS) / 4 == 5
+    # Names of variables have one case on Windows.
+    faults = [fault for fault in faults if not (ON_WINDOWS and fault.variable.islower())]
     _seeded(place, faults)
     examined = await place.examine(*DESKTOP)
     findings = examined.report["findings"]
@@ -128,6 +133,7 @@ async def test_each_of_twenty_faults_is_named_with_its_mend(place: Place, kind: 
     assert left == []
 
 
+@pytest.mark.skipif(ON_WINDOWS, reason="PATH is the same for a shell and for a host there")
 async def test_a_program_in_a_usual_folder_is_no_fault(place: Place) -> None:
     """Since a host's `aggregator stdio` finds it too."""
     _seeded(place, [Fault("", folder, "server_command_not_found", folder=folder) for folder in USUAL])

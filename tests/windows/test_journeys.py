@@ -86,6 +86,45 @@ def test_stdio(config: Path) -> None:
         assert process.stdout.read() == b""
 
 
+def test_a_newcomer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`import`, `add`, `install`, `doctor`, a session as Claude Desktop starts it, and the undo, byte for byte."""
+    home = tmp_path / "home of ä"
+    folders = {"HOME": home, "APPDATA": home / "Roaming", "LOCALAPPDATA": home / "Local"}
+    for name, folder in folders.items():
+        folder.mkdir(parents=True, exist_ok=True)
+        monkeypatch.setenv(name, str(folder))
+    desktop, cursor = home / "Roaming" / "Claude" / "claude_desktop_config.json", home / ".cursor" / "mcp.json"
+    before = b'\xef\xbb\xbf{\r\n  "theme": "dark"\r\n}\r\n'
+    near = server()
+    for path, content in ((desktop, before), (cursor, json.dumps({"mcpServers": {"near": near}}).encode())):
+        path.parent.mkdir()
+        path.write_bytes(content)
+
+    def run(*args: str) -> bytes:
+        with program(*args) as process:
+            said, errors = process.communicate(timeout=_BOUND)
+        assert process.returncode == 0, (args, said, errors)
+        return said
+
+    run("import", "--write", "cursor")
+    run("add", "far", "--yes", "--", str(near["command"]), *near["args"])
+    run("install", "claude-desktop", "--write")
+    entry = json.loads(desktop.read_text("utf-8-sig"))["mcpServers"]["aggregator"]
+    assert desktop.read_bytes().startswith(before[:3])
+    found = json.loads(run("doctor", "--json"))["findings"]
+    assert [one for one in found if one["severity"] == "error"] == []
+    monkeypatch.setattr(os, "environ", {**os.environ, **entry.get("env", {})})
+    with program(*entry["args"][entry["args"].index("stdio") :]) as process:
+        send(process, "initialize", 1, **_INITIALIZE)
+        assert answer(process, 1)["serverInfo"]["name"] == "aggregator"
+        send(process, "notifications/initialized")
+        for request_id, name in ((2, "near__who"), (3, "far__who")):
+            send(process, "tools/call", request_id, name=name, arguments={})
+            assert not answer(process, request_id).get("isError")
+    run("install", "claude-desktop", "--undo", "--write")
+    assert desktop.read_bytes() == before
+
+
 async def test_serve(config: Path) -> None:
     """Connections are taken without `add_reader`, and CTRL+BREAK drains: the exit code is 0."""
     log: list[bytes] = []
