@@ -448,7 +448,7 @@ async def test_a_request_that_is_not_read_and_answered_early() -> None:
 
 
 async def test_fields_that_come_twice() -> None:
-    """C8, RFC 9110 5.2: the second field of a list goes on with the first; of another name, the first counts."""
+    """C8: the second field of a list goes on with the first (RFC 9110 5.2); of another name, the first counts."""
     twice: Final = {
         "connection: close\r\nconnection: x-a": (b"{}", 2),
         "connection: x-a\r\nconnection: close": (b"{}", 2),
