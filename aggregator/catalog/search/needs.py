@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aggregator.catalog.search.query import LONGEST, Query, without_asking, word_worth
+from aggregator.catalog.search.terms.forms import formed_arguments
 from aggregator.catalog.search.terms.language import actions, translations, words_and_rest
 from aggregator.catalog.search.terms.products import products_in
 from aggregator.catalog.search.terms.synonyms import wider_synonyms
@@ -38,6 +39,11 @@ def needs(text: str, query: Query) -> list[QueryNeed]:
     """Return the needs of a query, without words that carry no meaning."""
     unquoted = _QUOTED.sub(" ", text[:LONGEST])
     found: dict[str, QueryNeed] = {}
+    for argument in formed_arguments(unquoted):
+        if argument.key in query.words:
+            worth = _ARGUMENT * max(gain for _, gain in query.words[argument.key])
+            found[argument.text] = QueryNeed(argument.text, (argument.key,), (), worth)
+            unquoted = unquoted.replace(argument.text, " ")
     for at, chunk in enumerate(chunks(unquoted)):
         for need in _signs(chunk) if unspaced(chunk) else _latin(chunk, query, argument=at > 0):
             found.setdefault(need.shown, need)

@@ -12,6 +12,7 @@ from typing import Final
 
 from aggregator.catalog.search.terms.everyday import everyday, sayings_in
 from aggregator.catalog.search.terms.foreign import ForeignLanguage, foreign_language
+from aggregator.catalog.search.terms.forms import formed_arguments
 from aggregator.catalog.search.terms.four_grams import four_grams
 from aggregator.catalog.search.terms.language import (
     abbreviations,
@@ -35,6 +36,8 @@ EXPANDED = 0.8
 OTHERWISE = 0.6
 # The worth of a saying, whose words together say what the user wants: of what tools call it first, and else.
 SAID, SAID_ELSE = 1.0, 0.7
+# The worth of an argument that shows its kind by its form: of what tools call the kind first, and else.
+FORMED, FORMED_ELSE = 0.6, 0.4
 # Words that say little count even less in a long query, since they fill the sentence.
 LITTLE_ALONE = 0.7
 LITTLE = 0.3
@@ -121,6 +124,10 @@ def _read(text: str) -> Query:
         found = chunks(text)
     small, false_friends = _foreign_terms(language, found)
     spoken = _add_sayings(found, reading)
+    for argument in formed_arguments(text):
+        reading.words[argument.key] = tuple(
+            (term, FORMED_ELSE if at else FORMED) for at, term in enumerate(argument.terms)
+        )
     for at, chunk in enumerate(found):
         if unspaced(chunk):
             _read_signs(chunk, reading)

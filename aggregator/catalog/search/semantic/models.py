@@ -57,4 +57,4 @@ MULTILINGUAL: Final = KnownModel(
 )
 MODELS: Final = (ENGLISH, MULTILINGUAL)
 # How much keywords count. Those of another language meet English ones by chance, or are names.
-KEYWORDS: Final[Mapping[Spoken, float]] = {"english": 1.0, "chinese": 1.0, "other": 0.5}
+KEYWORDS: Final[Mapping[Spoken, float]] = {"english": 1.5, "chinese": 1.0, "other": 0.5}
