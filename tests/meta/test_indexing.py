@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from aggregator.catalog.catalog import Catalog
-from aggregator.catalog.search import index
+from aggregator.catalog.search import index, relevance
 from aggregator.catalog.search.document import Document, document
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
@@ -188,6 +188,19 @@ async def test_what_could_not_be_indexed_is_tried_again(
         assert "bad.bad_" in said
         assert "cannot be found" not in said
         assert found._due is None
+
+
+async def test_tables_are_read_before_the_first_search_and_not_on_the_event_loop(
+    open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Proves: F5. They take some 100 ms."""
+    read = list[bool]()
+    monkeypatch.setattr(relevance, "read_tables", lambda: read.append(threading.current_thread() is not main))
+    main = threading.current_thread()
+    async with open_harness(tools=PAPER, servers=OF_PAPER) as harness:
+        await harness.text(harness.host("local"), "search_tools", query="pencils")
+    assert read
+    assert all(read)
 
 
 async def test_an_index_that_failed_whole_is_made_again(

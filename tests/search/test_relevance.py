@@ -1,5 +1,8 @@
 """What a search says of its own answer: which tools of it fit, and that none does."""
 
+import subprocess
+import sys
+
 import pytest
 
 from aggregator.catalog.search.index import SearchIndex, search
@@ -208,3 +211,27 @@ def test_a_judgement_does_not_depend_on_what_was_asked_before() -> None:
         for part in (names, names[::-1], names[1:9], names):
             fresh = check_relevance(index.visible_to(lambda tool: True), query, part, likes)
             assert check_relevance(asked, query, part, likes) == fresh, query
+
+
+# After the tables are read, queries of each language are asked, and what is opened is told.
+_FIRST_QUERIES = """
+import sys
+from aggregator.catalog.search.index import search
+from aggregator.catalog.search.relevance import check_relevance, read_tables
+from tests.search.sample_index import build_index, everything, tool
+
+index = build_index(tool("a.get_thing", "Gets a thing."))
+read_tables()
+opened = []
+sys.addaudithook(lambda event, given: opened.append(str(given[0])) if event == "open" else None)
+queries = "how tall is it in Trello|wie hoch|supprime le fichier|borra el archivo|删除东西|天気 GitLab k8s"
+for query in queries.split("|"):
+    visible = index.visible_to(everything)
+    check_relevance(visible, query, [hit.tool.name for hit in search(visible, query, 9)])
+print(opened)
+"""
+
+
+def test_no_query_waits_for_tables_that_were_read_before() -> None:
+    done = subprocess.run([sys.executable, "-c", _FIRST_QUERIES], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -122,12 +122,12 @@ BOTH: Final = (ENGLISH, MULTILINGUAL)
 # The models, a query, the weights of the likenesses, that of keywords, what judges if anything fits.
 READ_BY: Final = {
     "English by both": (BOTH, "the rain", [1.0, 0.25], 1.5, "words and likeness"),
-    "French by one": (BOTH, "la pluie", [1.0], 0.5, "likeness"),
+    "French by one": (BOTH, "la pluie", [1.0], 1.5, "likeness"),
     "Chinese by one": (BOTH, "下雨", [0.75], 1.0, "words and likeness"),
     "English, one model": ((ENGLISH,), "the rain", [1.0], 1.5, "words and likeness"),
     "French, one model that is not told": ((ENGLISH,), "la pluie", [1.0], 1.5, "words and likeness"),
     "English, the other model": ((MULTILINGUAL,), "the rain", [0.5], 1.5, "words"),
-    "French, the other model": ((MULTILINGUAL,), "la pluie", [1.0], 0.5, "likeness"),
+    "French, the other model": ((MULTILINGUAL,), "la pluie", [1.0], 1.5, "likeness"),
 }
 
 

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from aggregator.catalog.search.agent_query import AgentQuery, asked
 from aggregator.catalog.search.document import SCALE, Document
-from aggregator.catalog.search.needs import QueryNeed
-from aggregator.catalog.search.query import Query
+from aggregator.catalog.search.needs import QueryNeed, named_products, needs
+from aggregator.catalog.search.query import Query, read
 from aggregator.catalog.search.terms.words import chunks, terms
 from aggregator.catalog.search.visible import VisibleTools
 from aggregator.catalog.search.weighted_query import WeightedQuery, rareness
@@ -43,6 +43,8 @@ _SHORT: Final = 4
 _SHOWN: Final = 4
 # Tools scored; if all of these fit, there may be more.
 _SCORED: Final = 64
+# English, German and Chinese, with a product and a saying.
+_OF_EACH_TABLE: Final = "how high is the k8s quota? Lösche die Datei bei Trello 查天气"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,12 @@ class _NeedCoverage(NamedTuple):
     said: float
     meant: float
     unknown: bool
+
+
+def read_tables() -> None:
+    """Read the tables for queries, once; takes some 100 ms."""
+    needs(_OF_EACH_TABLE, read(_OF_EACH_TABLE))
+    named_products(_OF_EACH_TABLE)
 
 
 def check_relevance(

@@ -409,9 +409,11 @@ class Finder:
 
     def _reindex(self, catalog: Catalog, again: bool) -> None:
         """Index a catalog, with `again` also the servers that could not be indexed. Runs in a thread, one at a time."""
-        # The tables of search are slow to import: no start waits for them.
+        # The tables of search are slow to import and to read: no start waits for them, and no first query.
         from aggregator.catalog.search.index import SearchIndex
+        from aggregator.catalog.search.relevance import read_tables
 
+        read_tables()
         servers: dict[str, list[ToolRecord]] = {}
         for tool in catalog.tools:
             servers.setdefault(tool.server, []).append(tool)

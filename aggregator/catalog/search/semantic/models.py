@@ -56,5 +56,5 @@ MULTILINGUAL: Final = KnownModel(
     centred=True,
 )
 MODELS: Final = (ENGLISH, MULTILINGUAL)
-# How much keywords count. Those of another language meet English ones by chance, or are names.
-KEYWORDS: Final[Mapping[Spoken, float]] = {"english": 1.5, "chinese": 1.0, "other": 0.5}
+# How much keywords count.
+KEYWORDS: Final[Mapping[Spoken, float]] = {"english": 1.5, "chinese": 1.0, "other": 1.5}
