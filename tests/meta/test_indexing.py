@@ -194,9 +194,8 @@ async def test_tables_are_read_before_the_first_search_and_not_on_the_event_loop
     open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Proves: F5. They take some 100 ms."""
-    read = list[bool]()
+    read, main = list[bool](), threading.current_thread()
     monkeypatch.setattr(relevance, "read_tables", lambda: read.append(threading.current_thread() is not main))
-    main = threading.current_thread()
     async with open_harness(tools=PAPER, servers=OF_PAPER) as harness:
         await harness.text(harness.host("local"), "search_tools", query="pencils")
     assert read
