@@ -79,9 +79,6 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Terminal]]:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     user_config = {
-        # What need not be given, or has a default, is not asked for.
-        "more": {"type": "string", "title": "More"},
-        "mode": {"type": "string", "title": "Mode", "required": True, "default": "plain"},
         "folders": {"type": "directory", "title": "Folders", "multiple": True, "required": True},
         "word": {"type": "number", "title": "Word", "required": True, "max": 9},
         "key": {"type": "string", "title": "Key", "sensitive": True, "required": True},
