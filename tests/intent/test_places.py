@@ -166,6 +166,12 @@ NONE: Final = (
     "how do I search with exa for cats",
     "why does search with exa for cats fail",
     "don't search with exa for cats",
+    "please don't search with exa for cats",
+    "please do not create a page in notion",
+    "could you not search with exa this time",
+    "could you please stop using exa",
+    "and never create a page in notion again",
+    "Erstelle in notion keine Seite",
     "write a post about github",
     "create an account on github",
     "explain how to create a page in notion",
@@ -194,6 +200,21 @@ def test_a_server_named_as_place_or_means_is_asked_for(message: str) -> None:
     assert {one.server for one in found.tools} == {server}
     if "get_pod_logs" in message:
         assert found.tools[0].own_name == "get_pod_logs"
+
+
+@pytest.mark.parametrize(
+    ("message", "server"),
+    [
+        ("please search with exa, don't guess", "exa"),
+        ("please don't wait: search with exa for cats", "exa"),
+        ("create a page in notion, not in github", "notion"),
+        ("don't guess, search with exa for cats", "exa"),
+        ("Erstelle in notion eine Seite, keine Liste", "notion"),
+    ],
+)
+def test_a_refusal_of_something_else_is_none_of_the_call(message: str, server: str) -> None:
+    found = INTENTS.match(message, TOOLS, 5)
+    assert {one.server for one in found.tools} == {server}
 
 
 @pytest.mark.parametrize("message", NONE)

@@ -24,6 +24,15 @@ _TOLD_OFF: Final = re.compile(
     rf"|{any_of('told-off')}{_BETWEEN} {any_of('told-off-verbs')}[^,.]{{0,40}}$"
 )
 
+# The head of a clause, before its verb. Don't forget to, and don't wait, invite.
+_REFUSES: Final = re.compile(
+    rf"\s*(?:{any_of('before-refusal')} )*"
+    r"(?:(?:don['’]?t|do not|never|avoid|(?:could|can|would|will) you (?:please )?not)"
+    rf" (?!{any_of('not-refused')})[a-z]"
+    r"|stop [a-z]+ing(?![a-z]))"
+)
+# German says no behind the place: in notion keine Seite.
+_NONE_OF_IT: Final = re.compile(r"\s*(?:bitte )?(?:keine?[mnrs]?|nichts?)(?![a-zäöüß])")
 _INVITED: Final = re.compile(any_of("invited") + _NOW)
 _BIDDEN: Final = re.compile(any_of("bidden") + _NOW)
 _ASKED_EN: Final = re.compile(any_of("asked"))
@@ -78,6 +87,11 @@ def is_request(before: str, verb: str, after: str) -> bool:
     if verb.isascii():
         return _is_request_en(before, verb, after) and not _REFUSED_ZH.search(before)
     return _is_request_zh(before, after)
+
+
+def is_refused(call: str, after: str) -> bool:
+    """Tell whether the clause of a call, up to its end and after it, refuses it: please don't search with it."""
+    return _REFUSES.match(call) is not None or _NONE_OF_IT.match(after) is not None
 
 
 def is_forbidden(before: str) -> bool:

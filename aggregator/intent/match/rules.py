@@ -22,7 +22,7 @@ from aggregator.intent.match.material import is_material
 from aggregator.intent.match.names import ToolNames
 from aggregator.intent.match.nearest import nearest, nearest_servers
 from aggregator.intent.match.order import RankTools, order_tools
-from aggregator.intent.match.phrasing import is_forbidden
+from aggregator.intent.match.phrasing import is_forbidden, is_refused
 from aggregator.intent.match.places import find_requests_to_servers
 from aggregator.intent.match.text import MessageText, folded
 
@@ -85,6 +85,8 @@ def _is_asked(given: RuleInput, call: NamedCall | UnknownToolCall) -> bool:
     """Tell whether the message requests a call, outside quotations and texts under discussion."""
     message = given.message
     if message.quoted(call.start) or is_material(message, call.start, call.end):
+        return False
+    if is_refused(message.before(call.start) + message.plain[call.start : call.end], message.after(call.end)):
         return False
     name = message.words[call.named.first].start if isinstance(call, NamedCall) else call.first
     return not is_told(message, given.language, name, call.end)
