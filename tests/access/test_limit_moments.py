@@ -1,6 +1,7 @@
 """Limits of calls at single moments, each condition by itself: what is charged, when there is room again, and whose."""
 
 import asyncio
+import random
 from contextlib import suppress
 from typing import Final
 
@@ -8,7 +9,7 @@ import pytest
 
 from aggregator.domain.errors import OverLimit
 from aggregator.gateway.calls import rate_limits
-from aggregator.gateway.calls.rate_limits import FREE, RateLimits
+from aggregator.gateway.calls.rate_limits import FREE, Charge, RateLimits
 from aggregator.policy.limits import Limit, LimitKind, Limits
 from tests.replicas.alone import alone
 
@@ -157,14 +158,48 @@ async def test_a_call_without_limits_costs_nothing(here: Here) -> None:
     assert here.limits._usages.keys() == {("agent", "per_minute", "rule", "*"), ("agent", "concurrent", "rule", "*")}
 
 
-async def test_a_call_that_was_looked_at_is_charged_without_a_look(here: Here) -> None:
+async def test_calls_are_checked_and_charged_apart_in_a_replica(here: Here) -> None:
     one = limit("per_minute", 1)
     here.limits.look("t", Limits((one,)), None)
     assert here.limits.left(one) == 1
-    here.limits.charged("t", Limits((one,)), None, looked=True)
+    here.limits.charged("t", Limits((one,)), None)
     assert here.limits.left(one) == 0
     assert await asyncio.gather(*(here.limits.learn(Limits((one,))) for _ in range(2))) == [None, None]
     with pytest.raises(OverLimit):
         await here.limits.check("t", Limits((one,)), None)
     with pytest.raises(OverLimit):
         await here.limits.charge("t", Limits((one,)), None)
+
+
+def _charged(ledger: RateLimits, limits: Limits, conversation: str | None) -> Charge | None:
+    try:
+        return ledger.charged("t", limits, conversation)
+    except OverLimit:
+        return None
+
+
+@pytest.mark.parametrize("seed", range(12))
+async def test_a_direct_call_is_charged_as_any_other(here: Here, seed: int) -> None:
+    """Calls that end or go on, of two conversations, at moments that pass: the counts of both ways are equal."""
+    drawn, direct, usual, at_once = random.Random(seed), here.limits, RateLimits(alone()), 0  # noqa: S311 - a sequence that can be repeated
+    kinds: tuple[LimitKind, ...] = ("per_minute", "concurrent", "per_conversation")
+    going: list[tuple[Charge, Charge]] = []
+    for _ in range(200):
+        here.now += drawn.choice((0.0, 0.5, 7.0))
+        limits = Limits(tuple(limit(kind, drawn.randint(1, 4)) for kind in kinds if drawn.random() < 0.4))
+        conversation = drawn.choice(("a", "b", None))
+        usages = direct.room_at_once(limits, conversation, here.now)
+        if usages is None:
+            first = _charged(direct, limits, conversation)
+        else:
+            first, at_once = direct.charged_at_once(limits, usages, here.now), at_once + (limits.counted != ())
+        second = _charged(usual, limits, conversation)
+        assert (first is None) == (second is None)
+        if first is not None and second is not None:
+            going.append((first, second))
+        if going and drawn.random() < 0.6:
+            for charge in going.pop(drawn.randrange(len(going))):
+                charge.give_back()
+        for kind in kinds:
+            assert direct.left(limit(kind, 4), "a") == usual.left(limit(kind, 4), "a")
+    assert at_once > 20

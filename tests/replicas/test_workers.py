@@ -34,8 +34,11 @@ async def test_workers_share_the_connections_and_speak_for_all(tmp_path: Path) -
                 return [await running.counted() for _ in range(4)] == [20] * 4
 
             await until(counted_by_all, "each page has the calls of both")
-            rows = [one["worker"] for one in (await running.report())["replicas"]]
-            assert rows == [1, 2]
+
+            async def both_are_told() -> bool:
+                return [one["worker"] for one in (await running.report())["replicas"]] == [1, 2]
+
+            await until(both_are_told, "the report has a row of each")
 
         async def told_of_both() -> bool:
             shown = await run("status", "--config", str(tmp_path / "aggregator.json"), "--url", running.url)

@@ -197,14 +197,16 @@ class DirectCalls:
         if arguments is None:
             return None
         checked = perf_counter()
-        limits, conversation = plan.ruling.limits, known.conversation
-        if limits.counted and not self.rate_limits.has_room(plan.tool.name, limits, conversation):
-            return None
         loop = self._loop
         if loop is None:
             loop = self._loop = asyncio.get_running_loop()
+        limits, now, usages = plan.ruling.limits, loop.time(), None
+        if limits.counted:
+            usages = self.rate_limits.room_at_once(limits, known.conversation, now)
+            if usages is None:
+                return None
         trace = begin(meta, None, self._call_log.observers.sample)
-        call = DirectCall(self, loop.time() + plan.tool.timeout, known, plan, params, arguments, answer, trace)
+        call = DirectCall(self, now + plan.tool.timeout, known, plan, params, arguments, answer, trace)
         call.received, call.permitted, call.checked = received, permitted, checked
         call.view, call.asked = view, asked
         if plan.hooks and not _permit(call):
@@ -215,8 +217,8 @@ class DirectCalls:
         request = UpstreamRequest(CALL, sent, plan.tool.timeout, on_progress, None, known.caller)
         if not plan.upstream.begin(request, call, plan.extends):
             return None
-        if limits.counted:
-            call.charge = self.rate_limits.charged(plan.tool.name, limits, conversation, looked=True)
+        if usages is not None:
+            call.charge = self.rate_limits.charged_at_once(limits, usages, now)
         self._drain.begin()
         self._new[call] = None
         if self._timer is None:

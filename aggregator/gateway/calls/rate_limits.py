@@ -75,12 +75,10 @@ class RateLimits:
             else:
                 return
 
-    def charged(
-        self, tool: str, limits: Limits, conversation: str | None, *, again: bool = False, looked: bool = False
-    ) -> "Charge":
+    def charged(self, tool: str, limits: Limits, conversation: str | None, *, again: bool = False) -> "Charge":
         """Charge one call for as long as it runs: from now until its release.
 
-        `again`: it continues after a question, and counts already. `looked`: `look` has just found room for it.
+        `again`: it continues after a question, and counts already.
 
         Raises:
             NotKnownYet: the other replicas must answer first; none is charged.
@@ -91,13 +89,37 @@ class RateLimits:
         if again:
             limits = limits._replace(counted=tuple(limit for limit in limits.counted if limit.kind == "concurrent"))
         now, conversation = asyncio.get_running_loop().time(), _short(conversation)
-        if not looked:
-            for limit in limits.counted:
-                self._look(tool, limit, conversation, now)
-        shared, running = self.shared, None
         for limit in limits.counted:
-            if (usage := self._usage(limit, conversation)) is None:
-                continue
+            self._look(tool, limit, conversation, now)
+        usages = [self._usage(limit, conversation) for limit in limits.counted]
+        return self.charged_at_once(limits, [usage for usage in usages if usage is not None], now)
+
+    def room_at_once(self, limits: Limits, conversation: str | None, now: float) -> list[Usage] | None:
+        """Return the usages of limits, in their order, that a call could surely be charged to now; charge nothing.
+
+        None if there is no room, or if the other replicas must answer first.
+        """
+        # Every repeated call with limits passes here.
+        conversation, shared, usages = _short(conversation), self.shared, list[Usage]()
+        for limit in limits.counted:
+            if limit.kind != "per_conversation":
+                usage = self._usages.get(limit.counter)
+            elif conversation is not None:
+                usage = self._conversations.get((limit.counter, conversation))
+            else:
+                return None
+            if usage is None:
+                if limit.most <= 0 or (usage := self._usage(limit, conversation)) is None:
+                    return None
+            elif not (shared.has_room(usage, limit.most, now) if shared.on else usage.own(now) < limit.most):
+                return None
+            usages.append(usage)
+        return usages
+
+    def charged_at_once(self, limits: Limits, usages: Sequence[Usage], now: float) -> "Charge":
+        """Charge one call to the usages of its limits, which have room: `room_at_once` has just found them."""
+        shared, running = self.shared, None
+        for limit, usage in zip(limits.counted, usages, strict=True):
             usage.add(now, limit.most)
             if shared.on:
                 shared.charged(usage, limit.most, now)
@@ -106,14 +128,6 @@ class RateLimits:
                     running = []
                 running.append(usage)
         return Charge(running, shared) if running is not None else FREE
-
-    def has_room(self, tool: str, limits: Limits, conversation: str | None) -> bool:
-        """Return True if a call could surely be charged now; charge nothing."""
-        try:
-            self.look(tool, limits, conversation)
-        except OverLimit:
-            return False
-        return True
 
     def look(self, tool: str, limits: Limits, conversation: str | None) -> None:
         """Check whether a call could be charged now; charge nothing.
