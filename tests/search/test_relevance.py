@@ -6,6 +6,8 @@ import sys
 import pytest
 
 from aggregator.catalog.search.index import SearchIndex, search
+from aggregator.catalog.search.needs import needs
+from aggregator.catalog.search.query import read
 from aggregator.catalog.search.relevance import Relevance, ToolLikeness, check_relevance
 from aggregator.catalog.search.visible import VisibleTools
 from tests.search.sample_index import build_index, gate, tool
@@ -211,6 +213,18 @@ def test_a_judgement_does_not_depend_on_what_was_asked_before() -> None:
         for part in (names, names[::-1], names[1:9], names):
             fresh = check_relevance(index.visible_to(lambda tool: True), query, part, likes)
             assert check_relevance(asked, query, part, likes) == fresh, query
+
+
+@pytest.mark.parametrize("query", ["weather tomorrow", "weather on Monday", "明天天气", "weather"])
+def test_a_moment_is_the_value_of_an_argument_and_no_need(query: str) -> None:
+    visible = build_index(*TOOLS, tool("maps.get_weather", "查一个城市今后几天的天气")).visible_to(lambda _: True)
+    assert search(visible, query, 1)[0].tool.name == "maps.get_weather"
+    assert not _judge(query, visible).weak
+
+
+def test_a_moment_alone_is_still_what_is_asked_for() -> None:
+    assert [need.shown for need in needs("tomorrow", read("tomorrow"))] == ["tomorrow"]
+    assert [need.shown for need in needs("meet tomorrow", read("meet tomorrow"))] == ["meet"]
 
 
 # After the tables are read, queries of each language are asked, and what is opened is told.

@@ -7,7 +7,7 @@ from typing import Final
 
 from aggregator.catalog.search.query import LONGEST, Query, without_asking, word_worth
 from aggregator.catalog.search.terms.forms import formed_arguments
-from aggregator.catalog.search.terms.language import actions, translations, words_and_rest
+from aggregator.catalog.search.terms.language import actions, plain_words, translations, words_and_rest
 from aggregator.catalog.search.terms.products import products_in
 from aggregator.catalog.search.terms.synonyms import wider_synonyms
 from aggregator.catalog.search.terms.words import chunks, signs, terms, unspaced
@@ -47,7 +47,8 @@ def needs(text: str, query: Query) -> list[QueryNeed]:
     for at, chunk in enumerate(chunks(unquoted)):
         for need in _signs(chunk) if unspaced(chunk) else _latin(chunk, query, argument=at > 0):
             found.setdefault(need.shown, need)
-    return list(found.values())
+    moments = plain_words().moments
+    return [need for need in found.values() if need.keys[0] not in moments] or list(found.values())
 
 
 def named_products(text: str) -> list[str]:

@@ -20,11 +20,14 @@ LOOKING: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class PlainWords:
-    """Words that say little: the stems `ignored` and `weak`, and in `asking` Chinese words that only ask."""
+    """Words that say little: the stems `ignored` and `weak`, in `asking` Chinese words that only ask, and in `moments`
+    words for a time, such as tomorrow, which are values of arguments.
+    """
 
     ignored: frozenset[str]
     weak: frozenset[str]
     asking: frozenset[str]
+    moments: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,10 @@ def plain_words() -> PlainWords:
         else:
             words += line.split()
     return PlainWords(
-        frozenset(map(stem, lists["unsaid"])), frozenset(map(stem, lists["little"])), frozenset(lists["说"])
+        frozenset(map(stem, lists["unsaid"])),
+        frozenset(map(stem, lists["little"])),
+        frozenset(lists["说"]),
+        frozenset(map(stem, lists["when"])),
     )
 
 
