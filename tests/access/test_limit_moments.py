@@ -139,6 +139,7 @@ async def test_a_limit_of_zero_lets_nothing_through(here: Here) -> None:
     for kind in ("per_minute", "concurrent", "per_conversation"):
         assert here.call(limit(kind, 0), conversation="c") is not None
         assert not here.has_room(limit(kind, 0), conversation="c")
+        assert here.limits.room_at_once(Limits((limit(kind, 0, "unused"),)), "c", here.now) is None
 
 
 async def test_each_counter_counts_for_itself_and_over_other_numbers(here: Here) -> None:

@@ -42,7 +42,11 @@ def test_a_tool_is_found_by_the_form_of_an_argument(query: str, first: str) -> N
     [
         ("move PAY-31 and OPS2-7", ["PAY-31 (issue)", "OPS2-7 (issue)"]),
         ("把PROJ-88转给小王", ["PROJ-88 (issue)"]),
-        ("UTF-8, SHA-256, ISO-8601, proj-88, A-1, PROJ-88-x", []),
+        ("UTF-8, SHA-256, ISO-8601, proj-88, A-1, PROJ-88-x, pre-PROJ-88", []),
+        (
+            "A1:B2 PAY-31 OPS2-7 10.2.3.4 a.docx",
+            ["10.2.3.4 (IP address)", "A1:B2 (cells)", "PAY-31 (issue)", "OPS2-7 (issue)"],
+        ),
         ("read https://acme.com/a?b=1 please", ["https://acme.com/a?b=1 (page)"]),
         ("bob@acme.com, acme.toolbox, 3.11.7", []),
         ("10.0.0.0/16 or 10.2.3.4", ["10.0.0.0/16 (network)", "10.2.3.4 (IP address)"]),
