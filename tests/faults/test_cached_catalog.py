@@ -217,18 +217,23 @@ async def test_one_that_keeps_changing_is_written_now_and_then(
     gated: GatedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Proves: F4. Others are not held up by it, and at the end its last list is kept."""
-    monkeypatch.setattr(catalog_cache, "AGAIN", 600)
     await seen_once(gated)
     gated.has("one", "raw")
     gated.open()
     async with running(gated, gated.config(), gated.config("other")) as harness:
         await until(lambda: gated.kept() == gated.kept("other") == ["one", "raw"], "the first change is kept")
+        # A list that is read twice at the start counts as changed too.
+        over = time.monotonic() + 4 * catalog_cache.AGAIN
+        await until(lambda: time.monotonic() > over, "both may be written again")
+        monkeypatch.setattr(catalog_cache, "AGAIN", 600)
         await gated.changes(harness, "shop", "two", "raw")
-        await until(lambda: "shop.two" in harness.tools(), "it has changed again")
-        await gated.changes(harness, "other", "two", "raw")
-        await until(lambda: gated.kept("other") == ["two", "raw"], "the other is kept")
-        assert gated.kept() == ["one", "raw"]
-    assert gated.kept() == ["two", "raw"]
+        await until(lambda: gated.kept() == ["two", "raw"], "the second change is kept")
+        await gated.changes(harness, "shop", "three", "raw")
+        await until(lambda: "shop.three" in harness.tools(), "it has changed again")
+        await gated.changes(harness, "other", "three", "raw")
+        await until(lambda: gated.kept("other") == ["three", "raw"], "the other is kept")
+        assert gated.kept() == ["two", "raw"]
+    assert gated.kept() == ["three", "raw"]
 
 
 async def test_what_python_takes_for_the_same_is_told_too(gated: GatedServer) -> None:
