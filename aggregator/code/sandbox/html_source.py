@@ -56,7 +56,7 @@ _added_html.parser = _HtmlModule()
 
 # A base of classes of the program (`classes`).
 HTML_PARSER: Final = r"""
-# Text, a comment, a declaration, the end of an element, its start, a bare sign, and what is not complete yet.
+# The parts of a page, in this order: text, comments, declarations, end tags, start tags, bare signs, incomplete parts.
 _x_markup = _html_re.compile(
     r"([^<]+)|<!--(.*?)-->|<([!?])(?!--)([^>]*)>|</([a-zA-Z][^\t\n\r\f />\x00]*)[^>]*>|</[^>a-zA-Z][^>]*>"
     r"|<([a-zA-Z][^\t\n\r\f />\x00]*)((?:[^'\">]|'[^']*'|\"[^\"]*\")*)>|(<)(?=[^a-zA-Z/!?])|(<.*)",

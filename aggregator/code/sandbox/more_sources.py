@@ -223,7 +223,7 @@ class _Typing:
     def assert_never(self, value):
         raise AssertionError(f"Expected code to be unreachable, but got: {value!r}")
 
-# Stands for every kind of type, also in an alias: `Handler = Callable[[dict], str] | None`.
+# One class replaces every class of `typing`, also in an alias: `Handler = Callable[[dict], str] | None`.
 class _Generic:
     def __getitem__(self, kinds):
         return self

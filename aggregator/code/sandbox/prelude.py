@@ -30,7 +30,7 @@ _FENCE: Final = re.compile(r"```[ \t]*\w*[ \t]*(\r?\n.*?)\s*```\s*", re.DOTALL)
 _PRELUDE: Final = """\
 import json as _json
 
-# Functions that stand for others, and what is asked for their names.
+# Pairs: a function, and the function or the name that its `__name__` comes from.
 _x_wrapped = []
 
 def _named(given, more):

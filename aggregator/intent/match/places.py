@@ -58,7 +58,7 @@ _SEARCHED: Final = re.compile(
 _BY: Final = re.compile(
     r"(?<![a-z])(?:with|using|via|through|in|on|into|onto|to|from|out of|off|at|against) (?:the |my |our )?"
 )
-# restart my heroku app: a thing that the server has already. Works of the writer are none, nor what is only thought of.
+# An order about a thing that the server has: restart my heroku app. A text that the model would write is no such thing.
 _THING: Final = re.compile(
     r"(?: (?:me|us|up|out|down|over))? (?:(?:all )?(?:the|my|our|this|that|these|those)|all|every)"
     r"(?: (?:latest|last|newest|oldest|recent|current|open|closed|failed|failing|new|old|two|three|five|ten|\d{1,4}))"
@@ -76,7 +76,7 @@ _NOUN: Final = re.compile(
     r"(?: (?:sorted|ordered|grouped|filtered|created|opened|assigned|tagged|updated|marked)(?![a-z]))?"
     r"(?! (?:is|are|was|were|has|had|does|doesn)(?![a-z]))"
 )
-# The name of the thing, or where it is: staging-api, #12, in the EU region.
+# After the thing: its name or its place, such as staging-api, #12, in the EU region.
 _NAMED: Final = re.compile(r" (?:in|of|under|inside|running)(?![a-z])| [\"'`“「]| #?[a-z]{0,20}[-_#\d][\w.-]{0,60}")
 _SERVER: Final = re.compile(r" (?:mcp )?server(?![\w-])")
 _GOES_ON: Final = re.compile(

@@ -1,4 +1,4 @@
-"""What an argument in a request says by its form alone: `PROJ-88` is the key of an issue, `10.2.3.4` an address.
+"""Recognize arguments by their form: `PROJ-88` is the key of an issue, `10.2.3.4` is an IP address.
 
 Law: the forms are those of the world, never of one catalog.
 """
