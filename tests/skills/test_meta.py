@@ -5,6 +5,7 @@ from typing import Final
 
 import pytest
 
+from aggregator.catalog.search import index
 from tests.end_to_end.scripted_host import LEGACY, MODERN, ScriptedHost
 from tests.peers.toolbox import Json
 from tests.skills.conftest import OpenHarness
@@ -90,6 +91,24 @@ async def test_a_search_without_words_lists_skills_and_one_for_something_else_no
         assert body["tools"][0]["name"].endswith(".search")
         only = await said(host, "search_tools", query="refund customers")
         assert "skill:docs.acme/refunds" in only
+
+
+async def test_skills_alone_do_not_hide_that_tools_could_not_be_searched(
+    open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Proves: F5. The tool that the model needs may be one of those."""
+
+    def broken(tool: object, text: str) -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(index, "document", broken)
+    docs, wiki = two_servers()
+    harness = open_harness({"docs": local(docs), "wiki": local(wiki)}, **SEARCH)
+    async with harness.host("http", MODERN) as host:
+        found = await said(host, "search_tools", query="refund customers")
+        assert "skill:docs.acme/refunds" in found
+        # "yet" until each server was tried, then "now".
+        assert "cannot be found by words" in found
 
 
 @pytest.mark.parametrize(

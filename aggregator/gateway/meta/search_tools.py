@@ -57,7 +57,7 @@ async def search_tools(asking: MetaToolCall) -> str:
     skills = [] if cursor is not None else await _skills(asking, query, server)
     if not found:
         if skills:
-            return "\n".join(skills)
+            return "\n".join([*gaps, *skills])
         nothing = await _nothing(asking, query, server)
         return "\n".join([nothing, *gaps])
     start = 0
