@@ -6,6 +6,8 @@ from typing import Final
 import pytest
 
 from aggregator.catalog.search import index
+from aggregator.catalog.search.document import Document, document
+from aggregator.domain.records import ToolRecord
 from tests.end_to_end.scripted_host import LEGACY, MODERN, ScriptedHost
 from tests.peers.toolbox import Json
 from tests.skills.conftest import OpenHarness
@@ -98,8 +100,10 @@ async def test_skills_alone_do_not_hide_that_tools_could_not_be_searched(
 ) -> None:
     """Proves: F5. The tool that the model needs may be one of those."""
 
-    def broken(tool: object, text: str) -> None:
-        raise RuntimeError("a fault of ours")
+    def broken(tool: ToolRecord, text: str) -> Document:
+        if not tool.name.startswith("skill:"):
+            raise RuntimeError("a fault of ours")
+        return document(tool, text)
 
     monkeypatch.setattr(index, "document", broken)
     docs, wiki = two_servers()
