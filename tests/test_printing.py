@@ -33,6 +33,7 @@ EXCEPTIONS: Final = {
     ("aggregator/cli/__init__.py", "sys.stderr"): "whether it is open",
     ("aggregator/frontends/standard_streams.py", "sys.stdout"): "the protocol with a host",
     ("aggregator/schemas/workers/worker.py", "sys.stdout"): "frames for its parent",
+    ("aggregator/code/sandbox/reader.py", "sys.stdout"): "the answer to its parent",
 }
 _BARE: Final = frozenset({"print", "input"})
 _OTHER_WAYS: Final = frozenset({"sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__"}) | frozenset(

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from aggregator.code.sandbox import code_run
+from aggregator.code.sandbox import reading
 from aggregator.code.sandbox.sandbox import Sandbox
 from tests.code.test_forms import LIMITS, answer, by_python
 
@@ -261,7 +261,7 @@ async def test_a_program_prints_what_python_prints(sandbox: Sandbox, name: str) 
 
 async def test_programs_are_read_in_turn(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     """The threads of several would keep the event loop from running, and so the calls of other agents."""
-    read, lock, now, most = code_run._read, threading.Lock(), 0, 0
+    read, lock, now, most = reading.read_program, threading.Lock(), 0, 0
 
     def counted(code: str) -> Any:
         nonlocal now, most
@@ -274,7 +274,7 @@ async def test_programs_are_read_in_turn(sandbox: Sandbox, monkeypatch: pytest.M
             with lock:
                 now -= 1
 
-    monkeypatch.setattr(code_run, "_read", counted)
+    monkeypatch.setattr(reading, "read_program", counted)
     code = "\n".join(f"class C{n}(Exception):\n    def f(self):\n        return super().args" for n in range(60))
     ended = await asyncio.gather(*(sandbox.run(code, answer, LIMITS, f"agent {n}") for n in range(4)))
     assert [outcome.failure for outcome in ended] == [None] * 4

@@ -10,7 +10,7 @@ from aggregator.code.sandbox.prelude import FunctionCall
 from aggregator.domain.errors import OperatorError
 
 # The modules that a program can import.
-MODULES: Final = (
+MODULES: Final[tuple[str, ...]] = (
     *(
         "abc",
         "ast",

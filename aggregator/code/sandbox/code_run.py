@@ -18,25 +18,13 @@ from pydantic_monty import (
 )
 
 from aggregator.code.sandbox.bounds import CallFailed, ProgramFunctions, ProgramLimits
-from aggregator.code.sandbox.clashes import apart
-from aggregator.code.sandbox.forms import Lines, formed
-from aggregator.code.sandbox.modules import with_modules
+from aggregator.code.sandbox.forms import Lines
 from aggregator.code.sandbox.outcome import Outcome, failure_text, raised_text, refused_text, value_text
-from aggregator.code.sandbox.prelude import (
-    CALLS_LEFT,
-    LATER,
-    NOW,
-    BadCall,
-    awaits,
-    masked,
-    prelude_for,
-    program_of,
-    read_call,
-)
+from aggregator.code.sandbox.prelude import CALLS_LEFT, LATER, NOW, BadCall, read_call
 from aggregator.code.sandbox.process_bounds import bound_process
+from aggregator.code.sandbox.reading import ProgramReader
 from aggregator.code.sandbox.refusal import Refusal
 from aggregator.code.sandbox.remedies import with_remedy
-from aggregator.code.sandbox.rewriting import MAPS, rewritten
 from aggregator.code.sandbox.zones import ZONE, zone_table
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.text.error_text import error_text
@@ -68,11 +56,10 @@ class CodeRun:
     """One program from its first line to its outcome."""
 
     def __init__(
-        self, pool: AsyncMonty, functions: ProgramFunctions, limits: ProgramLimits, reading: asyncio.Lock
+        self, pool: AsyncMonty, functions: ProgramFunctions, limits: ProgramLimits, reader: ProgramReader
     ) -> None:
         self._pool = pool
-        # Programs are read in turn: the threads of several would take the interpreter's lock from the event loop.
-        self._reading = reading
+        self._reader = reader
         self._functions = functions
         self._limits = limits
         self._tasks = Tasks("the calls of a program")
@@ -110,24 +97,23 @@ class CodeRun:
         )
         names = dict.fromkeys((NOW, LATER, ZONE), _outside)
         try:
-            async with self._reading:
-                code, awaited, prelude, lines = await asyncio.to_thread(_read, code)
+            program = await self._reader.read(code)
         except Refusal as refusal:
             return self._failed(refused_text(refusal, code))
         try:
             async with session:
                 if session.worker_pid is not None:
                     bound_process(session.worker_pid, limits)
-                await session.feed_run(prelude, external_lookup=names)
-                snapshot = await session.feed_start(code, external_lookup=names, print_callback=on_print)
+                await session.feed_run(program.prelude, external_lookup=names)
+                snapshot = await session.feed_start(program.code, external_lookup=names, print_callback=on_print)
                 value = await self._to_the_end(snapshot)
-                left = await session.feed_run(CALLS_LEFT, print_callback=on_print) if awaited else 0
+                left = await session.feed_run(CALLS_LEFT, print_callback=on_print) if program.awaited else 0
         except MontyError as error:
             # What was printed before has been handed to the loop, in order.
             await asyncio.sleep(0)
             if isinstance(error, MontyRuntimeError) and error.display(format="type-msg") in _ENDED_WELL:
                 return Outcome("".join(self._printed), calls=self._calls)
-            return self._failed(_failure(error, lines))
+            return self._failed(_failure(error, program.lines))
         await asyncio.sleep(0)
         if left or (isinstance(value, str) and value.startswith(_UNAWAITED)):
             return self._failed(f"RuntimeError: {_never_made(left)}")
@@ -208,23 +194,6 @@ def _zone(given: tuple[Any, ...]) -> Any:
         return {"return_value": zone_table(str(given[0])).decode()}
     except (KeyError, IndexError):
         return {"return_value": None}
-
-
-def _read(written: str) -> tuple[str, bool, str, Lines | None]:
-    """Return a program, whether `await` stands in it, its prelude with the modules that it imports, and its lines.
-
-    Raises:
-        Refusal: it has a form that programs cannot have.
-    """
-    program = program_of(written)
-    named = masked(program)
-    forms = formed(program, named)
-    code, maps = rewritten(forms.code, masked(forms.code))
-    without_texts = masked(code)
-    awaited = awaits(without_texts)
-    code, modules = with_modules(code, without_texts)
-    prelude = prelude_for(awaited) + (MAPS if maps else "") + modules + forms.prelude
-    return code, awaited, apart(prelude, named), forms.lines
 
 
 def _never_made(left: Any) -> str:

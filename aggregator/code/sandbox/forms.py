@@ -25,10 +25,9 @@ from aggregator.code.sandbox.syntax import last_name, lines_of
 from aggregator.code.sandbox.times_source import TIMES
 from aggregator.code.sandbox.zones import ZoneForms, has_zones
 
-# Longer programs are left as they are: to read one takes the interpreter of the gateway for some milliseconds.
-_MOST: Final = 16 * 1024
-# Characters of the new text.
+# Characters of the new text: so many, and so many times those of the program.
 _MOST_NEW: Final = 160 * 1024
+_MOST_TIMES: Final = 8
 _LACKING: Final = re.compile(
     r"\byield\b|\b(?:zoneinfo|pytz)\b|\bclass\s+\w+\s*\(\s*[^\s)]|\bsuper\s*\(|\border[ \t]*=|\bcmp_to_key\b"
     r"|\bnext\s*\(|\bdef\s+__(?!init__|repr__|str__|eq__|hash__|enter__|exit__)\w+__"
@@ -70,7 +69,7 @@ def formed(code: str, masked: str) -> Formed:
     Raises:
         Refusal: it has a form that cannot be written in others.
     """
-    if len(code) > _MOST or (_LACKING.search(masked) is None and ASKS_PARTS.search(code) is None):
+    if _LACKING.search(masked) is None and ASKS_PARTS.search(code) is None:
         return Formed(code, "", None)
     try:
         tree = ast.parse(code)
@@ -116,7 +115,7 @@ def _written(code: str, tree: ast.Module) -> tuple[str, str, Lines]:
         tree = GeneratorForms(own).visit(tree)
         prelude += GENERATORS
     new = ast.unparse(ast.fix_missing_locations(tree))
-    if len(new) > _MOST_NEW:
+    if len(new) > max(_MOST_NEW, _MOST_TIMES * len(code)):
         raise Refusal(1, "so many classes and generators", "write fewer")
     return new, prelude, _lines(code, tree, new)
 

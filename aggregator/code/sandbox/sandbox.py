@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from aggregator.code.sandbox.bounds import ProgramFunctions, ProgramLimits, TooManyPrograms, check_installed
 from aggregator.code.sandbox.outcome import Outcome
+from aggregator.code.sandbox.reading import ProgramReader
 
 if TYPE_CHECKING:
     from pydantic_monty import AsyncMonty
@@ -22,7 +23,7 @@ class Sandbox:
     def __init__(self) -> None:
         self._pool: AsyncMonty | None = None
         self._opening = asyncio.Lock()
-        self._reading = asyncio.Lock()
+        self._reader = ProgramReader()
         self._running: dict[str, int] = {}
 
     def __repr__(self) -> str:
@@ -54,7 +55,7 @@ class Sandbox:
             pool = await self._opened()
             from aggregator.code.sandbox.code_run import CodeRun
 
-            return await CodeRun(pool, functions, limits, self._reading).run(code)
+            return await CodeRun(pool, functions, limits, self._reader).run(code)
         finally:
             self._running[agent] -= 1
             if not self._running[agent]:

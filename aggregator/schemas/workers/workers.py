@@ -6,9 +6,7 @@ reported as such. A worker that crashed is replaced before the next check.
 
 import asyncio
 import logging
-import os
-import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import Process
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -20,6 +18,7 @@ from weakref import WeakKeyDictionary
 from aggregator.config.settings import ChecksConfig
 from aggregator.schemas.fault import Fault, UnusableSchema
 from aggregator.schemas.structure.measure import DEPTH_LIMIT
+from aggregator.system.own_module import start_module
 from aggregator.wire.codec import decode, encode
 from aggregator.wire.pieces import encode_in_pieces
 
@@ -31,8 +30,6 @@ _MODULE: Final = "aggregator.schemas.workers.worker"
 _HEADER: Final = 8
 # A new process loads the engine first.
 _START: Final = 30.0
-# Environment variables by which an interpreter finds its own parts.
-_INHERITED: Final = ("PYTHONHOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 # A worker idle for so long ends.
 _IDLE: Final = 300.0
 
@@ -333,22 +330,7 @@ async def _started() -> _Worker:
     Raises:
         OSError, EOFError, ValueError, TimeoutError: it does not start.
     """
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-P",
-        "-m",
-        _MODULE,
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=DEVNULL,
-        start_new_session=True,
-        # The worker imports the same modules as this process; it needs nothing else of the environment.
-        env={
-            **{name: os.environ[name] for name in _INHERITED if name in os.environ},
-            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        },
-    )
-    worker = _Worker(process)
+    worker = _Worker(await start_module(_MODULE))
     try:
         async with asyncio.timeout(_START):
             await worker.answer()

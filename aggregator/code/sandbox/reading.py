@@ -1,0 +1,117 @@
+"""The reading of a program: what its author wrote becomes what the interpreter runs."""
+
+import asyncio
+import json
+import logging
+from typing import Final, NamedTuple
+
+from aggregator.code.sandbox.clashes import apart
+from aggregator.code.sandbox.forms import Lines, formed
+from aggregator.code.sandbox.modules import with_modules
+from aggregator.code.sandbox.prelude import awaits, masked, prelude_for, program_of
+from aggregator.code.sandbox.refusal import Refusal
+from aggregator.code.sandbox.rewriting import MAPS, rewritten
+from aggregator.system.own_module import start_module
+
+log = logging.getLogger(__name__)
+
+# To read a longer program in a thread would hold up the event loop for too long: a thread takes the interpreter's lock.
+MOST_IN_THREAD: Final = 16 * 1024
+# Processor time of the process that reads a long program, and the seconds that it may take on a busy machine.
+MOST_WORK: Final = 10
+_MOST_SECONDS: Final = 3.0 * MOST_WORK
+_READER: Final = "aggregator.code.sandbox.reader"
+_SHORTER: Final = "write a shorter program"
+
+
+class ReadProgram(NamedTuple):
+    """A program as the interpreter runs it, with its prelude.
+
+    `awaited` tells whether `await` stands in it. `lines` are its author's, None if its lines keep their numbers.
+    """
+
+    code: str
+    prelude: str
+    awaited: bool
+    lines: Lines | None
+
+
+class ProgramReader:
+    """Reads programs off the event loop: short ones in a thread, long ones in a process, of each kind one at a time."""
+
+    def __init__(self) -> None:
+        # The threads of several programs would take the interpreter's lock from the event loop by turns.
+        self._short = asyncio.Lock()
+        self._long = asyncio.Lock()
+
+    async def read(self, written: str) -> ReadProgram:
+        """Return a program in the forms that the interpreter has.
+
+        Raises:
+            Refusal: it has a form that programs cannot have, or takes too long to read.
+        """
+        if len(written) <= MOST_IN_THREAD:
+            async with self._short:
+                return await asyncio.to_thread(read_program, written)
+        async with self._long:
+            answer = await _answer_of_process(written)
+        return await asyncio.to_thread(_decoded, answer)
+
+
+def read_program(written: str) -> ReadProgram:
+    """Return a program in the forms that the interpreter has, and its prelude with the modules that it imports.
+
+    Raises:
+        Refusal: it has a form that programs cannot have.
+    """
+    program = program_of(written)
+    named = masked(program)
+    forms = formed(program, named)
+    code, maps = rewritten(forms.code, masked(forms.code))
+    without_texts = masked(code)
+    awaited = awaits(without_texts)
+    code, modules = with_modules(code, without_texts)
+    prelude = prelude_for(awaited) + (MAPS if maps else "") + modules + forms.prelude
+    return ReadProgram(code, apart(prelude, named), awaited, forms.lines)
+
+
+def read_as_json(written: str) -> str:
+    """Return what `read_program` returns or raises, as JSON."""
+    try:
+        return json.dumps(read_program(written))
+    except Refusal as refusal:
+        return json.dumps({"refused": [refusal.line, refusal.what, refusal.instead]})
+
+
+async def _answer_of_process(written: str) -> bytes:
+    """Return the answer of a process that reads a program.
+
+    Raises:
+        Refusal: the process does not start, or is ended before it answers.
+    """
+    try:
+        process = await start_module(_READER)
+    except OSError as error:
+        log.error("the process that reads a program does not start: %s", error)
+        raise Refusal(1, f"more than {MOST_IN_THREAD // 1024} KiB of code now", _SHORTER) from error
+    try:
+        async with asyncio.timeout(_MOST_SECONDS):
+            answer, _ = await process.communicate(written.encode("utf-8", "surrogatepass"))
+    except TimeoutError:
+        answer = b""
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        log.warning("the process that reads a program of %d characters ended: %d", len(written), process.returncode)
+        raise Refusal(1, f"so much code that reading it takes more than {MOST_WORK} s, or too much memory", _SHORTER)
+    return answer
+
+
+def _decoded(answer: bytes) -> ReadProgram:
+    read = json.loads(answer)
+    if isinstance(read, dict):
+        raise Refusal(*read["refused"])
+    code, prelude, awaited, lines = read
+    return ReadProgram(code, prelude, awaited, None if lines is None else Lines(*map(tuple, lines)))
