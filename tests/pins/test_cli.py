@@ -138,6 +138,21 @@ def test_changes_that_the_settings_accept_are_a_count(shop: Shop, capsys: pytest
     assert "shop.order: its definition is written in another way" in capsys.readouterr().out
 
 
+def test_what_is_suspicious_or_gone_alone_has_a_line(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither waits, so that only this line says it."""
+    shop.says(reworded("order", "Order\u200b."), tool("invoice"), tool("refund"))
+    shop.is_seen()
+    shop.says(reworded("order", "Order\u200b."), tool("refund"))
+    shop.is_seen()
+    capsys.readouterr()
+    assert status.status(shop.path) == 0
+    printed = capsys.readouterr().out
+    assert "\nshop.order: pinned as it was first seen, although suspicious: hidden_characters\n" in printed
+    assert "\nshop.invoice: the server does not list it any more; its pin stays\n" in printed
+    assert "other change" not in printed
+    assert "shop.refund" not in printed
+
+
 @pytest.mark.parametrize("command", [approval.approve, difference.diff])
 def test_an_upgrade_that_no_host_has_seen_is_found_and_not_approved(
     shop: Shop, capsys: pytest.CaptureFixture[str], command: Any
