@@ -69,7 +69,7 @@ AREAS: Final[Mapping[str, Area]] = {
         "replicas frontends/forwarded.py frontends/web/forwarder.py app/reports.py app/merged_report.py",
         "replicas",
     ),
-    "results": _area("results", "results kept_results direct"),
+    "results": _area("results", "results kept_results storage/test_kept_results.py direct"),
     "schemas": _area("schemas", "schemas access"),
     "secrets": _area("secret_sources cli/secrets", "secrets identity"),
     "sessions": _area("frontends/web/sessions", "replicas/test_sessions.py tokens unit end_to_end"),

@@ -4,10 +4,12 @@ import json
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from aggregator.config.files.find import ConfigLocation, trust_list
+from aggregator.config.files.watch import stamp
 from aggregator.config.load import ConfigError, find_config, load, load_found
 from aggregator.storage.errors import StorageError
 from aggregator.storage.locate import default_url
@@ -52,6 +54,8 @@ def test_the_file_of_the_working_folder_is_used_once_it_is_trusted(tmp_path: Pat
     known.add(file, b"{}")
     found = find_config(None, here, environ)
     assert (found.path, found.why) == (file, "trusted")
+    # A server of a program that runs follows edits of both.
+    assert {file, known.path} <= load_found(found, {}).files
     assert load_found(found, {}).path == file
     with pytest.raises(ConfigError, match="is not trusted"):
         find_config(None, there, environ)
@@ -106,6 +110,7 @@ def test_paths_in_the_file_are_paths_from_its_folder(tmp_path: Path, written: st
         "three": {"command": "three"},
         "four": {"command": "/bin/four"},
         "five": {"url": "http://127.0.0.1:1", "launch": {"command": "./five"}},
+        "six": {"url": "https://a", "tls": {name: f"{name}.pem" for name in ("ca", "client_cert", "client_key")}},
     }
     path.write_text(json.dumps({"mcpServers": servers, "storage": written}))
     loaded = load(path, {})
@@ -121,6 +126,8 @@ def test_paths_in_the_file_are_paths_from_its_folder(tmp_path: Path, written: st
     launch = found["five"].launch
     assert launch is not None
     assert launch.command == f"{tmp_path}/five"
+    names = ("ca", "client_cert", "client_key")
+    assert [getattr(found["six"].tls, name) for name in names] == [f"{tmp_path}/{name}.pem" for name in names]
 
 
 def test_without_a_home_the_working_folder_is_not_taken_for_one(
@@ -166,3 +173,14 @@ def test_the_platforms_folder(
     with pytest.raises(ConfigError) as caught:
         find_config(None, tmp_path, environ)
     assert str(Path(folder) / "aggregator" / "aggregator.json") in str(caught.value)
+
+
+@pytest.mark.parametrize("other", ["st_mtime_ns", "st_size", "st_ino", "st_ctime_ns", None])
+def test_a_file_is_another_one_if_anything_about_it_differs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str | None
+) -> None:
+    """D11: a restored backup has the time and the size of the file that it replaces."""
+    before = {"st_mtime_ns": 1, "st_size": 2, "st_ino": 3, "st_ctime_ns": 4}
+    statuses = iter((SimpleNamespace(**before), SimpleNamespace(**before | ({other: 5} if other else {}))))
+    monkeypatch.setattr(Path, "stat", lambda _: next(statuses))
+    assert (stamp(tmp_path) != stamp(tmp_path)) is (other is not None)

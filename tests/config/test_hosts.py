@@ -49,6 +49,30 @@ def test_what_an_env_file_holds_is_secret_and_env_goes_before_it(load_file: Load
     assert {"file-1", "file-2"} <= loaded.secrets
 
 
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("A=b", "b"),
+        ("export A = b ", "b"),
+        ("A=b # why", "b"),
+        ("A=b#c", "b#c"),
+        ('A="b # c" # why', "b # c"),
+        ("A='b'", "b"),
+        ('A="b\\nc"', "b\nc"),
+        ("A='b\\nc'", "b\\nc"),
+        ("A=b\\nc", "b\\nc"),
+        ("A=", ""),
+        ("# A=b", None),
+        ("A b", None),
+    ],
+)
+def test_a_line_of_an_env_file(load_file: Load, tmp_path: Path, line: str, value: str | None) -> None:
+    """E7: as other hosts read it."""
+    (tmp_path / ".env").write_text(f"FIRST=1\n{line}\n")
+    (server,) = load_file({"servers": {"a": {"command": "x", "envFile": ".env"}}}).config.servers
+    assert server.env == {"FIRST": "1", **({} if value is None else {"A": value})}
+
+
 def test_the_others(load_file: Load, tmp_path: Path) -> None:
     """Proves: E7."""
     (tmp_path / ".env").write_text("")

@@ -53,6 +53,7 @@ def test_what_is_added(environ: dict[str, str], expected: dict[str, object]) -> 
         (SSE, legal(timeout="2500"), {"type": "sse", "timeout": 2.5}),
         (SSE, legal("x y", "stdio"), {"type": "stdio", "command": "x", "args": ("y",), "url": None, "headers": {}}),
         (STDIO, legal("http://new"), {"type": "auto", "command": None, "env": {}}),
+        ({"target": "a.b:c"}, legal("http://new"), {"type": "auto", "target": None}),
         (STDIO, legal("new-server b", "stdio"), {"type": "stdio", "command": "new-server", "env": {"A": "b"}}),
         ({"url": "http://a?${NONE}"}, legal("http://new"), {"enabled": True, "url": "http://new"}),
         ({"command": "x", "timeout": "${NONE}"}, legal(timeout="1"), {"enabled": True, "timeout": 0.001}),

@@ -1,5 +1,7 @@
 """The settings outside `mcpServers`."""
 
+from pathlib import Path
+
 import pytest
 
 from aggregator.config.errors import ConfigError
@@ -111,6 +113,8 @@ def test_keys_that_are_not_known(load_file: Load, content: dict[str, object], wh
         ({"mcpServer": {"a": {"command": "x"}}}, "mcpServer", "Did you mean `mcpServers`?"),
         ({"github": {"command": "x"}}, "github", 'put it inside "mcpServers"'),
         ({"github": {"url": "http://x"}, "mcpServers": {}}, "github", 'put it inside "mcpServers"'),
+        ({"github": {"serverUrl": "http://x"}}, "github", 'put it inside "mcpServers"'),
+        ({"github": {"httpUrl": "http://x"}}, "github", 'put it inside "mcpServers"'),
     ],
 )
 def test_what_a_misspelt_key_at_the_root_should_have_said_is_not_done_without(
@@ -154,6 +158,33 @@ def test_a_short_key_is_not_shown(load_file: Load, section: str, field: str) -> 
     (problem,) = load_file(SERVERS | {section: {field: "hunter2"}}).problems
     assert "Expected a text of 32 characters or more" in str(problem)
     assert "hunter2" not in str(problem)
+
+
+def test_the_secrets_of_settings_are_known(load_file: Load, tmp_path: Path) -> None:
+    """Proves: D1. Each of them alone: no other place gives it away."""
+    chain, group, tls, hook = "chain-" * 6, "group-" * 6, "tls-word", "whsec_" + "Qm" * 20
+    receiver = {"name": "x", "url": "http://a", "secret": hook}
+    files = {"certificate": "a.pem", "key": "b.pem", "client_ca": "c.pem", "key_password": tls}
+    sections: list[tuple[dict[str, object], str]] = [
+        ({"audit": {"chain_key": chain}}, chain),
+        ({"replicas": {"key": group}}, group),
+        ({"http": {"tls": files}}, tls),
+        ({"notify": [receiver]}, hook),
+        ({"storage": "postgresql://me:db-word@host/db"}, "db-word"),
+    ]
+    for section, secret in sections:
+        loaded = load_file(SERVERS | section)
+        assert not loaded.problems
+        assert secret in loaded.secrets, section
+    loaded = load_file(SERVERS | {"http": {"tls": files}})
+    assert loaded.tls is not None
+    names = ("certificate", "key", "client_ca")
+    assert [getattr(loaded.tls, name) for name in names] == [str(tmp_path / files[name]) for name in names]
+
+
+def test_a_comment_is_no_server_and_a_server_may_have_a_name_like_one(load_file: Load) -> None:
+    loaded = load_file({"mcpServers": {"_note": "mine", "//": "ours", "_own": {"command": "x"}}})
+    assert [(server.key, server.command) for server in loaded.config.servers] == [("_own", "x")]
 
 
 def test_doubled_keys(load_file: Load) -> None:

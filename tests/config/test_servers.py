@@ -127,6 +127,13 @@ def test_a_token_goes_unencrypted_to_no_other_network(load_file: Load, host: str
         ({"url": "http://a", "headers": {"a b": "c"}}, 'mcpServers.it.headers["a b"]: This is not the name'),
         ({"url": "http://a", "headers": {"A": "b\nc"}}, "mcpServers.it.headers.A: The value holds a line break"),
         ({"url": "http://a", "headers": {"A": "地"}}, "a character that HTTP cannot carry"),
+        ({"url": "https://a", "tls": {"client_key": "k.pem"}}, "mcpServers.it.tls: There is a key for a certificate"),
+        ({"url": "https://a", "tls": {"client_key_password": "p"}}, "mcpServers.it.tls: There is a key for a"),
+        (
+            {"url": "http://a", "launch": {"command": "x", "env": {"A=B": "c"}}},
+            'it.launch.env["A=B"]: This is not the name',
+        ),
+        ({"url": "https://a", "auth": {"per": "shared"}, "headers": {"AUTHORIZATION": "b"}}, "headers.AUTHORIZATION"),
         ({"url": "http://a", "headers": "A: b"}, "mcpServers.it.headers: Expected an object in { }, got a text."),
         ({"url": "http://a", "launch": {}}, "mcpServers.it.launch.command: Expected a value. Add it."),
         ({"url": "http://a", "launch": {"command": "a\0"}}, "mcpServers.it.launch.command: A NUL character"),
@@ -208,6 +215,7 @@ def test_a_bad_entry_is_left_out_with_the_place_and_the_fix(load_file: Load, ent
         ),
         ({"command": "x", "limits": {"max_timeout": 60000}}, "it.limits.max_timeout: The number 60000 means seconds"),
         ({"command": "x", "limits": {"connect_timeout": 60000}}, "limits.connect_timeout: The number 60000 means"),
+        ({"command": "x", "timeout": 601}, "it.timeout: The number 601 means seconds"),
         (
             {"command": "x", "limits": {"max_timeout": 5}},
             "mcpServers.it.limits.max_timeout: A time-out of 30s is above the maximum",
@@ -342,6 +350,42 @@ def test_a_server_that_is_there_twice(load_file: Load) -> None:
     assert [(server.command, server.limits.grace) for server in loaded.config.servers] == [("y", 2)]
     where = ["mcpServers.a", "mcpServers.a.cwd", "mcpServers.a.limits.grace"]
     assert [problem.where for problem in loaded.problems] == where
+
+
+def test_the_longest_time_out_of_a_tool_counts_for_the_maximum(load_file: Load) -> None:
+    """It is raised if the file does not set it, and cuts the time-out of the server if the file does."""
+    for entry, timeout, longest, said in (
+        ({"timeout": 600}, 600, 600, False),
+        ({"tools": {"timeout": {"slow": "2h"}}}, 30, 7200, False),
+        ({"tools": {"timeout": {"slow": "2h"}}, "limits": {"max_timeout": "1h"}}, 30, 3600, True),
+        ({"timeout": "2h", "limits": {"max_timeout": "1h"}}, 3600, 3600, True),
+        ({"timeout": "1h", "limits": {"max_timeout": "1h"}}, 3600, 3600, False),
+    ):
+        server, problems = one(load_file, {"command": "x", **entry})
+        assert server
+        assert (server.timeout, server.limits.max_timeout) == (timeout, longest)
+        assert ["above the maximum" in problem for problem in problems] == [True] * said, entry
+
+
+@pytest.mark.parametrize("blank", ["cwd", "description"])
+def test_an_empty_text_is_as_if_it_were_not_there(load_file: Load, blank: str) -> None:
+    server, problems = one(load_file, {"command": "x", blank: "", "limits": {"grace": None}})
+    assert not problems
+    assert server
+    plain, _ = one(load_file, {"command": "x"})
+    assert server == plain
+
+
+def test_the_login_of_an_address_is_known_as_it_is_written_and_as_it_is_meant(load_file: Load) -> None:
+    """Proves: D1. A name that anyone could guess is no secret: half of the log would be hidden."""
+    for url, hidden, shown in (
+        ("http://ada:p%40ss-w@a/", {"p%40ss-w", "p@ss-w"}, {"ada"}),
+        ("http://a1b2c3d4%3De5@a/", {"a1b2c3d4%3De5", "a1b2c3d4=e5"}, set()),
+        ("http://ada@a/", set(), {"ada"}),
+    ):
+        secrets = load_file({"mcpServers": {"it": {"url": url}}}).secrets
+        assert hidden <= secrets
+        assert not shown & secrets, url
 
 
 def test_folders_are_relative_to_the_file(load_file: Load, tmp_path: Path) -> None:

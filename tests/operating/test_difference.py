@@ -1,5 +1,6 @@
 """What another configuration means, decided over plain values."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from pydantic import BaseModel
 
 from aggregator.accounts.config import ServerAuthConfig
 from aggregator.config.client_tls import ServerTlsConfig
-from aggregator.config.difference import AT_ONCE, IN_PLACE, difference, forbidding
+from aggregator.config.difference import AT_ONCE, IN_PLACE, difference, emptied, forbidding
 from aggregator.config.model import Config
 from aggregator.config.server_config import GROUPS, ServerConfig
 from aggregator.config.server_parts import AcceptedChanges, LaunchConfig
@@ -102,7 +103,11 @@ def configs(draw: st.DrawFn) -> Config:
         servers=servers,
         expose=draw(st.sampled_from(["all", "search"])),
         read_tool=draw(st.booleans()),
-        http={"port": draw(st.sampled_from([1, 2])), "expose": draw(st.sampled_from(["all", None]))},
+        http={
+            "port": draw(st.sampled_from([1, 2])),
+            "path": draw(st.sampled_from(["/mcp", "/other"])),
+            "expose": draw(st.sampled_from(["all", None])),
+        },
         log={"level": draw(st.sampled_from(["info", "debug"])), "json": draw(st.booleans())},
     )
 
@@ -159,6 +164,35 @@ def test_the_lists_name_fields_that_there_are() -> None:
     assert settings >= AT_ONCE
 
 
+# What the server is told or sent when it is connected, and what it is measured by from its first byte on.
+ANEW = {
+    *("type", "command", "args", "env", "cwd", "url", "headers", "proxy", "target", "launch", "auth", "tls"),
+    *("enabled", "protocol", "isolation", "start", "invisible_characters"),
+    *("limits.max_message_bytes", "limits.max_message_values", "limits.memory_limit"),
+}
+# Of the sections of which a part takes effect at once, what waits for the next start.
+WAITING = {
+    "audit": {"enabled", "chain_key", "durability", "flush_interval", "keep_bytes", "keep_for"},
+    "auth": {"client_id_url", "private_hosts", "vault_key"},
+    "log": {"json"},
+    "redact": set[str](),
+    "results": {"output_schemas"},
+    "search": set[str](),
+    "secrets": set[str](),
+}
+
+
+def test_what_needs_a_new_connection_or_a_new_start() -> None:
+    """D11: all other options of a server, and all other settings of these sections, take effect without either."""
+    derived = {"id", "entry", "disabled_reason", "references"}
+    options = {f"{group}.{name}" for group in ("tools", "limits", "health") for name in GROUPS[group].model_fields}
+    fields = ServerConfig.model_fields.keys() - derived - {"tools", "limits", "health"}
+    assert (fields | options) - IN_PLACE == ANEW
+    for section, waiting in WAITING.items():
+        names = type(getattr(Config(), section)).model_fields
+        assert {name for name in names if f"{section}.{name}" not in AT_ONCE} == waiting, section
+
+
 def test_a_file_with_an_error_less_or_the_same_is_no_worse() -> None:
     """Proves: E9. What was wrong when the file was read before holds up nothing else."""
     known, fresh = (Problem("f", where, "Wrong.", "Mend it.", "error") for where in ("old", "new"))
@@ -167,6 +201,7 @@ def test_a_file_with_an_error_less_or_the_same_is_no_worse() -> None:
     assert forbidding(config, config, [known], [known, warning], "f") == ()
     assert forbidding(config, config, [known], [warning], "f") == ()
     assert forbidding(config, config, [known], [known, fresh], "f") == (fresh,)
+    assert forbidding(config, config, [replace(fresh, severity="warning")], [fresh], "f") == (fresh,)
 
 
 @pytest.mark.parametrize("in_use", [True, False])
@@ -177,6 +212,15 @@ def test_a_server_in_use_is_not_lost_for_want_of_a_variable(in_use: bool) -> Non
     found = forbidding(old, Config(servers=(off, off.model_copy(update={"id": "two"}))), (), (), "f")
     assert [problem.server for problem in found] == (["one"] if in_use else [])
     assert all("TOKEN is not set" in str(problem) for problem in found)
+    by_hand = Config(servers=(server("one", enabled=False),))
+    assert forbidding(old, by_hand, (), (), "f") == ()
+
+
+@pytest.mark.parametrize(("before", "now", "in_use"), [(1, 0, True), (0, 0, True), (1, 1, True), (1, 0, False)])
+def test_a_file_that_lost_all_its_servers_is_not_believed(before: int, now: int, in_use: bool) -> None:
+    """E9: unless none was in use, or there never was one in it."""
+    old = Config(servers=(server("one", enabled=in_use), server("two", enabled=False)))
+    assert (emptied(old, before, now, "f") is not None) == ((before, now, in_use) == (1, 0, True))
 
 
 def _settings(*configs: Config) -> list[tuple[Any, ...]]:

@@ -104,3 +104,12 @@ def test_structured_results_come_back(value: Any) -> None:
     document = ResultDocument.of(result)
     again = ResultDocument.from_bytes(document.to_bytes())
     assert (again.result, again.text) == (result, document.text)
+
+
+def test_the_quotes_of_a_long_line_of_json_end_with_it() -> None:
+    """Offsets that are remembered within a text say nothing of the lines behind it."""
+    line = '{"k": "' + "x" * 9_000 + '", "n": 1}\n'
+    text = line * 3
+    quotes, span = Quotes(text), TextSpan(0, len(text), Form.JSON_LINES)
+    places = [(number * len(line) + at, at < 9_000) for number in range(3) for at in (8_500, 9_010)]
+    assert [quotes.around(span, at) for at, _ in places] == [inside for _, inside in places]

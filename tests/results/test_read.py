@@ -29,6 +29,7 @@ DOCUMENT = of(json.dumps(WHOLE))
         ("items[3].title", ROWS[3]["title"]),
         ("$.items[3]['a.b'][0]", 3),
         ('items[-1]["a.b"]', [399]),
+        ("items[-400].id", 0),
         ("items.3.id", 3),
         ("items[1:3].id", [1, 2]),
         ("items[:2].id", [0, 1]),
@@ -55,6 +56,7 @@ def test_a_large_value_is_read_on_within_it() -> None:
     [
         ("itms", "`itms` is not there: the result is an object with total, items, body."),
         ("items[400]", "`items[400]` is not there: `items` is an array of 400 items, [0] to [399]."),
+        ("items[-401]", "`items[-401]` is not there: `items` is an array of 400 items"),
         ("items[0].nme", '`items[0].nme` is not there: `items[0]` is an object with id, title, "a.b".'),
         ("items[*].nme", "None of the 400 values at `items[*]` has `.nme`. The first of them: an object with id"),
         ("total.x", "`total.x` is not there: `total` is `400`."),
@@ -95,6 +97,7 @@ def test_paths_of_each_form(document: ResultDocument, path: str, body: str) -> N
 def test_offsets_from_the_end_and_behind_it() -> None:
     assert read_page(DOCUMENT, offset=-20).body == DOCUMENT.text[-20:]
     assert read_page(DOCUMENT, offset=len(DOCUMENT.text)).note.endswith("the end.]")
+    assert read_page(DOCUMENT, offset=-(10**9)) == read_page(DOCUMENT)
     with pytest.raises(BadRead, match="characters, and offset 9999999 is behind them"):
         read_page(DOCUMENT, offset=9_999_999)
 
@@ -102,6 +105,7 @@ def test_offsets_from_the_end_and_behind_it() -> None:
 def test_limits_are_kept_between_bounds() -> None:
     assert estimate(read_page(DOCUMENT, limit=10**9, most=700).text) <= 700
     assert 0 < estimate(read_page(DOCUMENT, limit=-5).text) <= 100
+    assert read_page(DOCUMENT, most=1) == read_page(DOCUMENT, most=100)
     assert 900 < estimate(read_page(DOCUMENT, usual=2_000).text) <= 2_000
 
 
@@ -132,6 +136,23 @@ def test_more_matches_are_found_from_the_offset_that_is_told() -> None:
         found += "".join(line for line in page.body.splitlines() if line.startswith(">"))
         at = page.next
     assert [found.count(f'number {number}"') for number in range(400)] == [1] * 400
+
+
+def test_a_match_that_is_larger_than_a_page_is_passed() -> None:
+    """C9: the next page goes on behind it, else it would show the same match for ever."""
+    document, found = of("\n".join(f"{'x' * 300} fails {number}" for number in range(5))), 0
+    at: int | None = 0
+    while at is not None:
+        page = read_page(document, grep="fails", context=20, limit=100, offset=at)
+        assert page.next is None or page.next > at
+        at, found = page.next, found + page.body.count("offset ")
+    assert found == 5
+
+
+def test_matches_side_by_side_are_no_context_of_each_other() -> None:
+    lines = read_page(of(LINES), grep=r"line 15[012]\b").body.splitlines()
+    assert [line for line in lines if line.startswith(">")] == ["> line 150 Fails", "> line 151", "> line 152"]
+    assert "  line 150 Fails" not in lines
 
 
 def test_of_a_long_line_the_sentence_is_shown() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from aggregator.domain.text.tokens import estimate
+from aggregator.results.read.document import ResultDocument
 from aggregator.results.read.shorten import NOTE_TOKENS, Shortened, fits, shorten
 
 MOST, PREVIEW = 500, NOTE_TOKENS + 300
@@ -131,6 +132,14 @@ def test_a_structured_result_that_says_more_follows_the_text() -> None:
     assert "of `items` of text 2 of 2" in shortened.about
 
 
+def test_an_empty_structured_result_is_one() -> None:
+    """C9: it says that nothing was found, and is what paths lead into."""
+    empty: object
+    for empty in ({}, []):
+        document = ResultDocument.of({**text("Nothing."), "structuredContent": empty})
+        assert (document.text, document.data) == (f"Nothing.\n{json.dumps(empty)}", empty)
+
+
 def test_small_results_are_told_at_once() -> None:
     assert fits(text("word " * 80), MOST)
     assert not fits(text("word " * 800), MOST)
@@ -148,6 +157,12 @@ def test_names_that_stand_twice_give_no_wrong_count() -> None:
     shortened = cut(text(f'{{"a": {rows}, "a": [1, 2]}}'))
     assert " of 2 " not in shortened.about
     assert "items of `a`" in shortened.about
+
+
+def test_an_object_with_one_name_many_times_has_no_count() -> None:
+    about = cut(text("{" + ", ".join(['"a": "some words of it"'] * 900) + "}")).about
+    assert "members" in about
+    assert " of 1 " not in about
 
 
 @pytest.mark.parametrize("content", ["[" * 60_000, "[" * 60_000 + "]" * 60_000, '{"a":' * 20_000, "[NaN, 1, " * 9_000])

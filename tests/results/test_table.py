@@ -53,9 +53,11 @@ def ids(where: Any, value: Any = ISSUES) -> list[str]:
         CSV.replace('"Docs, please"', "Docs").replace(",", "\t"),
         "\n".join(map(json.dumps, ISSUES)),
         {"body": json.dumps(ISSUES)},
+        {"other": [{"id": 9}], "items": ISSUES},
+        CSV.replace('"Docs, please"', "Docs").replace(",", "|"),
     ],
     ids=["records", "within", "columns", "columns within", "lists", "apart", "apart within", "csv", "semicolons",
-         "tabs", "lines", "in a text"],
+         "tabs", "lines", "in a text", "the longer of two", "bars"],
 )  # fmt: skip
 def test_every_form_of_a_table(value: Any) -> None:
     """Proves: C9. The same rows, whichever form a server chose."""
@@ -81,9 +83,12 @@ def test_every_form_of_a_table(value: Any) -> None:
         ("title not contains i", "2"),
         ("title !~ slow", "12"),
         ("id in (1, 3)", "13"),
+        ("id in 1, 3", "13"),
+        ("id in [1, 3]", "13"),
         ("state in ('closed')", "2"),
         ("author.login = ada", "13"),
         ("labels[0] = bug", "1"),
+        ("labels[1] is null", "123"),
         ("labels is null", "3"),
         ("labels is not null", "12"),
         ("title = Search is slow", "3"),
@@ -97,11 +102,58 @@ def test_every_form_of_a_table(value: Any) -> None:
         (["id = 1 or id = 3", "state = open or state = closed"], "13"),
         ("title > m", "3"),
         ("title > 5", ""),
+        ('title = ""', ""),
+        ("title != ''", "123"),
+        ('title != ""', "123"),
     ],
 )  # fmt: skip
 def test_conditions(where: Any, found: str) -> None:
     """Proves: C9. Numbers as numbers, texts without regard to capitals, `and` before `or`."""
     assert "".join(ids(where)) == found
+
+
+@pytest.mark.parametrize(
+    ("where", "found"),
+    [
+        ("note is null", "124"),
+        ("note is not null", "35"),
+        ('note = ""', "1"),
+        ('note ~ ""', "135"),
+        ('note !~ ""', "24"),
+        ("note contains b", "3"),
+        ("note not contains b", "1245"),
+        ("note >= a", "35"),
+        ({"note": {"gte": 1, "lte": 1}}, ""),
+        ("fork = 1", "2"),
+        ("fork = true", "1"),
+        ("fork >= 0", "2"),
+        ({"fork": {"lte": 1}}, "2"),
+    ],
+)
+def test_nothing_an_empty_text_and_a_flag_are_no_values_of_another_kind(where: Any, found: str) -> None:
+    """C9: a missing value is null and contains nothing; true is no 1."""
+    notes: list[dict[str, object]] = [{"note": ""}, {"note": None}, {"note": "abc"}, {}, {"note": True}]
+    forks: list[dict[str, object]] = [{"fork": True}, {"fork": 1}, {}, {}, {}]
+    rows = [{"id": at + 1, **one, **other} for at, (one, other) in enumerate(zip(notes, forks, strict=True))]
+    assert "".join(ids(where, rows)) == found
+
+
+@pytest.mark.parametrize(
+    ("full", "more"),
+    [
+        ([{"a": 1}] * 3, [{"a": 1}] * 4),
+        ({"a": [1] * 3, "b": [2] * 3}, {"a": [1] * 4, "b": [2] * 4}),
+        ({"columns": ["a"], "rows": [[1]] * 3}, {"columns": ["a"], "rows": [[1]] * 4}),
+        ("a,b" + "\n1,2" * 3, "a,b" + "\n1,2" * 4),
+    ],
+    ids=["records", "columns", "apart", "csv"],
+)
+def test_a_table_has_as_many_rows_as_it_may(full: Any, more: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """D7: one more is refused, and none is dropped in silence."""
+    monkeypatch.setattr("aggregator.results.read.table.ROWS_AT_MOST", 3)
+    assert read(full, columns="a") == ["a", "1", "1", "1"]
+    with pytest.raises(BadRead, match="more than 3 rows"):
+        read(more, columns="a")
 
 
 def test_columns_in_any_form() -> None:
@@ -180,6 +232,9 @@ def test_an_expression_searches_the_chosen_rows() -> None:
     page = read_page(document(ISSUES), columns="title", where="state = open", grep="docs|slow")
     assert "> Search is slow" in page.body
     assert "Docs" not in page.body
+    assert "path" not in page.body
+    page = read_page(document({"items": ISSUES}), path="items", columns="title", grep="slow")
+    assert "> Search is slow" in page.body
     assert "path" not in page.body
 
 

@@ -44,7 +44,7 @@ def complete(
 
 
 def add_env_file(entry: dict[str, object], expander: Expander) -> list[UnresolvedText]:
-    """Add the variables of the entry's `envFile` to `env`, where those of the entry itself go first."""
+    """Put the variables of the entry's `envFile` into its `env`, of which it has none yet."""
     named = entry.get(ENV_FILE)
     if not isinstance(named, str) or not named:
         return []
@@ -53,9 +53,7 @@ def add_env_file(entry: dict[str, object], expander: Expander) -> list[Unresolve
     except ExpandError as error:
         return [UnresolvedText((ENV_FILE,), error)]
     expander.secrets.update(value for value in found.values() if value)
-    own = entry.get("env") or {}
-    if isinstance(own, Mapping):
-        entry["env"] = {**found, **own}
+    entry[_ENV] = found
     return []
 
 
