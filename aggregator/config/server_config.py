@@ -147,7 +147,8 @@ class ServerConfig(ConfigModel):
     isolation: Isolation = Field(
         default="auto",
         description="Who shares a connection. `auto`: all hosts, until a program has asked a host a question "
-        "during a call; from then on, hosts that use it at the same time get processes of their own. "
+        "during a call; from then on, hosts that use it at the same time get processes of their own, and each "
+        "call of a host of 2026-07-28, which has no session, is alone in a process. "
         "`shared`: always all hosts. `per_agent`: the hosts of one agent. `per_session`: each host "
         "session has its own connection, with `stdio` its own process; servers that keep state "
         "between calls may need it.",

@@ -369,7 +369,7 @@ class Dispatcher:
     async def subscribe(self, request: Request) -> Mapping[str, Any]:
         await self._agent_items.ready(request.host)
         found = await self._resources.permitted(request)
-        await self._subscriptions.subscribe(request.host.copied_from or request.host, found)
+        await self._subscriptions.subscribe(request.host.original, found)
         return {}
 
     async def unsubscribe(self, request: Request) -> Mapping[str, Any]:

@@ -94,6 +94,11 @@ class Host:
         self._set_dialect()
         self.style = self.names or "canonical"
 
+    @property
+    def original(self) -> "Host":
+        """The host itself: the same for all requests of its session, whatever token each of them has."""
+        return self.copied_from or self
+
     def of_request(self, method: str, principal: Principal) -> "Host":
         """Return the host as a request of this caller deals with it: the token of a later one does not change it."""
         if principal.token is None or method not in BY_SCOPES:

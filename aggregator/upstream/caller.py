@@ -16,7 +16,8 @@ class Caller(Protocol):
     host: equal for the calls of one session or connection, and for no others.
     agent: the agent that the host acts for.
     session: the session of the host; None for a host without one.
-    identity: equal for all calls of one host; without sessions, for calls of one principal that name one program.
+    identity: equal for calls that a question may be put in alike: those of one session of a handshake era. A call of
+        2026-07-28 has one of its own, since the question is part of its answer.
     era: the era of the host's revision.
     abilities: the requests that the host declared it can answer.
     level: the lowest log level that the host wants; None if it has set none.

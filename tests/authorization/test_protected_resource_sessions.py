@@ -20,6 +20,8 @@ from tests.end_to_end.scripted_host import ACCEPT, BOUND, ENVELOPE, META, MODERN
 from tests.peers.serving import BackgroundLoop
 from tests.peers.toolbox import Json
 from tests.polling import until
+from tests.server_requests.entries import ABLE, FORM, stdio_entry
+from tests.server_requests.replies import ask_and_answer, text_as_json
 
 LEGACY: Final = "2025-11-25"
 CONFIRMED: Final = {"allow": ["shop.*"], "confirm": ["shop.put"]}
@@ -90,6 +92,31 @@ async def test_session_is_that_of_the_person_who_opened_it(
         async with gateway.bearer(good(issuers["one"])) as same:
             assert (await same.post("/mcp", json=call, headers=headers)).status_code == 200
         assert await host.list()
+
+
+@pytest.mark.parametrize("connect", [over_http, over_sse])
+@pytest.mark.parametrize("isolation", ["auto", "per_session"])
+async def test_all_requests_of_a_session_use_its_process(
+    background: BackgroundLoop, tmp_path: Path, issuers: Issuers, isolation: str, connect: Any
+) -> None:
+    """Each request over SSE, and each token over HTTP, had a process of its own, which did not end with the session."""
+    others = {"one": stdio_entry("legacy", isolation=isolation)}
+    rules = {"agents": {"clerk": {"allow": ["shop.*", "one.*"]}}}
+    gateway = ResourceHarness(background, tmp_path, issuers, rules=rules, others=others)
+    params = {"name": "one.ask", "arguments": {"key": "k", "rounds": [[FORM]]}}
+    answer = {"action": "accept", "content": {"answer": "it"}}
+    async with connect(gateway.url, LEGACY, good(issuers["one"]), ABLE) as host:
+        # While one call runs, the others of its session go to the same process, and their questions to the session.
+        held = host.call("one.hold", {"key": "k"})
+        await host.call("one.witness", {"entry": "started k"}).result()
+        for _ in range(2):
+            result, questions = await ask_and_answer(host, "tools/call", params, [[answer]])
+            assert text_as_json(result)["answers"] == [[answer]]
+            assert len(questions) == 1
+        await host.call("one.release", {"key": "k"}).result()
+        await held.result()
+        assert len(gateway.app.upstreams["one"]._isolated._sides) == (isolation == "per_session")
+    await until(lambda: not gateway.app.upstreams["one"]._isolated._sides)
 
 
 async def test_messages_endpoint_is_that_of_the_person_who_opened_the_stream(

@@ -347,7 +347,8 @@ async def test_it_is_one_call_for_the_limits(harness: SecuredHarness, key: str) 
 
 async def test_a_server_that_dies_while_its_host_is_asked(open_harness: OpenHarness, key: str) -> None:
     """The host that comes back is told; nothing is sent to the server's successor."""
-    harness: ServerHarness = open_harness({"web": stdio_entry("legacy")})
+    # With `auto`, the call that ends the server would run in another process.
+    harness: ServerHarness = open_harness({"web": stdio_entry("legacy", isolation="shared")})
     async with harness.host("http", MODERN, capabilities=ABLE) as host:
         params = asking(key)
         interim = await host.ask("tools/call", params).result()

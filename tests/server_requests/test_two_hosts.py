@@ -183,10 +183,8 @@ async def test_hosts_that_answer_nothing_are_not_asked_to_call_again(
         await host.call("one.witness", {"entry": f"started {key}"}).result()
         for _ in range(2):
             (error,) = text_as_json(await host.ask("tools/call", params).result())["answers"][0]
-            # Over HTTP, hosts of 2026-07-28 that say the same of themselves count as one.
-            alone = "The host behind this call cannot be asked that."
-            several = "No host can be asked: none behind the running calls answers questions."
-            assert error["error"]["message"] == (alone if (frontend, version) == ("http", MODERN) else several)
+            said = error["error"]["message"]
+            assert said == "No host can be asked: none behind the running calls answers questions."
         assert harness.app.upstreams["one"].own_connections in (None, 0)
         await other.call("one.release", {"key": key}).result()
         await held.result()

@@ -183,7 +183,7 @@ class ParkedCalls:
 
     def left(self, host: Host) -> None:
         """End the calls that wait for a host whose session is over."""
-        for parked in [kept for kept, _ in self._kept.values() if kept.caller.host is host]:
+        for parked in [kept for kept, _ in self._kept.values() if kept.caller.host.original is host]:
             parked.end()
 
     async def close(self) -> None:

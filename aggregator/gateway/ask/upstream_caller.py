@@ -10,11 +10,9 @@ from aggregator.domain.abilities import ELICIT, HostCapabilities, abilities_of, 
 from aggregator.domain.errors import INVALID_REQUEST, METHOD_NOT_FOUND, RpcError
 from aggregator.domain.grant_owner import GrantOwner, Per, owner_of
 from aggregator.domain.log_levels import DEFAULT, rank
-from aggregator.domain.principal import Principal
 from aggregator.domain.versions import (
     LATEST_LEGACY,
     META_CLIENT_CAPABILITIES,
-    META_CLIENT_INFO,
     META_LOG_LEVEL,
     Era,
     era_of,
@@ -42,7 +40,7 @@ class RequestCaller:
     """
 
     __slots__ = (
-        "_info", "abilities", "channel", "host", "lacked", "level", "modern", "parked", "questions", "reported",
+        "abilities", "channel", "host", "identity", "lacked", "level", "modern", "parked", "questions", "reported",
         "sent_as", "sent_in", "token",
     )  # fmt: skip
 
@@ -50,6 +48,8 @@ class RequestCaller:
         self.host = host
         self.channel = channel
         self.modern = version is not None and era_of(version) == "modern"
+        # A question to a host of 2026-07-28 is part of the answer to one call, whatever the host says of itself.
+        self.identity: Hashable = object() if self.modern else host.original
         self.parked: AskHost | None = None
         self.questions: Questions = NO_QUESTIONS
         self.lacked: dict[str, Any] | None = None
@@ -60,7 +60,6 @@ class RequestCaller:
         if not isinstance(meta, dict):
             meta = {}
         self.token = meta.get("progressToken")
-        self._info = meta.get(META_CLIENT_INFO)
         level: Any
         if self.modern and version is not None:
             self.abilities = abilities_of(version, meta.get(META_CLIENT_CAPABILITIES))
@@ -79,23 +78,13 @@ class RequestCaller:
         return "modern" if self.modern else "legacy"
 
     @property
-    def identity(self) -> Hashable:
-        """See `Caller`. What a program says of itself can only tell two hosts of one principal apart, never make two
-        principals one."""
-        if self.host.session is not None:
-            return self.host
-        principal, info = self.host.principal, self._info if isinstance(self._info, dict) else {}
-        named = str(info.get("name")), str(info.get("version"))
-        return self.host.frontend, *self.agent, principal.key_id, _bearer(principal), named, self.abilities
-
-    @property
     def agent(self) -> tuple[str | None, str]:
         principal = self.host.principal
         return principal.tenant, principal.agent_id
 
     @property
     def session(self) -> Hashable | None:
-        return self.host if self.host.session is not None else None
+        return self.host.original if self.host.session is not None else None
 
     def account(self, per: Per) -> GrantOwner:
         """See `Caller`."""
@@ -147,7 +136,7 @@ class RequestCaller:
 
     def for_session(self) -> "SessionCaller | None":
         """See `Caller`."""
-        return SessionCaller(self.host, self.abilities, self.questions.outside()) if not self.modern else None
+        return SessionCaller(self.host.original, self.abilities, self.questions.outside()) if not self.modern else None
 
 
 class SessionCaller:
@@ -212,10 +201,6 @@ class SessionCaller:
     def for_session(self) -> "SessionCaller":
         """See `Caller`."""
         return self
-
-
-def _bearer(principal: Principal) -> Hashable:
-    return principal.token.bearer if principal.token is not None else None
 
 
 def refuse_unable(abilities: HostCapabilities, method: str, params: Mapping[str, Any]) -> None:

@@ -42,13 +42,15 @@ _LOG_MESSAGE: Final = "notifications/message"
 @dataclass(slots=True)
 class AskingHabit:
     """The way a server asks. `asks` is set once it has sent a request to the host that does not tell for which call,
-    `in_calls` once it has done so while calls of hosts were running. `separates`: hosts then get connections of their
-    own (`isolation: auto`). `on_change` is called after `in_calls` was set.
+    `in_calls` once it has done so while calls of hosts were running. `separates`: calls that could be mistaken for each
+    other then get connections of their own (`isolation: auto`). `together`: why they share one for now nevertheless;
+    empty if they do not. `on_change` is called after `in_calls` was set.
     """
 
     asks: bool = False
     in_calls: bool = False
     separates: bool = False
+    together: str = ""
     on_change: Callable[[], None] | None = None
 
 
@@ -167,7 +169,7 @@ class BackChannel:
         The server may not heed that: until it answers the call, or `memory` seconds are over, a request of it may
         belong to this call.
         """
-        if running.caller is not None and self.owner is None:
+        if running.caller is not None and (self.owner is None or running.caller.era == "modern"):
             until = asyncio.get_running_loop().time() + memory
             forgotten = self._abandoned.put(running, (running.caller.identity, until))
             if forgotten is not None:
@@ -218,8 +220,8 @@ class BackChannel:
                 self._habit.on_change()
             if self._habit.separates:
                 log.info(
-                    "%s asks hosts during calls: from now on, hosts that use it at the same time have connections of "
-                    "their own (isolation: auto)",
+                    "%s asks hosts during calls: from now on, hosts at the same time have connections of their own, as "
+                    "has each call of a host without a session (isolation: auto)",
                     self._server,
                 )
 
@@ -250,7 +252,7 @@ class BackChannel:
     def on_notification(self, method: str, params: dict[str, Any], origin: RunningCall | None) -> None:
         """Take a notification of the server that is not about a request of ours."""
         if method == _LOG_MESSAGE:
-            caller = origin.caller if origin is not None and origin in self._running else self._only_host()[0]
+            caller = origin.caller if origin is not None and origin in self._running else self._reader_of_log()
             if caller is not None:
                 caller.on_log(self._server, self.redaction.for_host(params))
             elif self._lines.allows(1, asyncio.get_running_loop().time()):
@@ -285,18 +287,17 @@ class BackChannel:
             # Another call of them would not help: it has no host that could answer either.
             raise RpcError(METHOD_NOT_FOUND, "No host can be asked: none behind the running calls answers questions.")
         said = (
-            f"No host was asked: calls of several hosts to the server {self._server!r} were under way, or one had been "
-            "given up a moment ago, so it cannot be told whose question this is. "
+            f"No host was asked: several calls to the server {self._server!r} were under way, or one had been given up "
+            "a moment ago, so it cannot be told which of them this question belongs to. "
         )
-        if self._habit.separates:
-            said += (
-                "From now on, hosts that use this server at the same time have connections of their own, so it works "
-                "if you make the same call again."
-            )
+        if not self._habit.separates:
+            said += "Set `isolation` of this server in the aggregator's configuration to `auto` or `per_session`."
+        elif self._habit.together:
+            said += f"{self._habit.together} Make the same call again once fewer calls of this server are under way."
         else:
             said += (
-                "Set `isolation` of this server in the aggregator's configuration to `auto`, "
-                "`per_session` or `per_agent`."
+                "From now on, calls of this server at the same time have connections of their own, so it works if you "
+                "make the same call again."
             )
         if not self._warned:
             self._warned = True
@@ -304,18 +305,25 @@ class BackChannel:
         raise RpcError(INVALID_REQUEST, said)
 
     def _only_host(self) -> tuple[Caller | None, set[RunningCall]]:
-        """Return the only host whose calls are running, and these; None if several hosts are possible.
+        """Return the only host that a question may be for, and its running calls; None if several are possible.
 
-        Of several calls of one host, the messages go to the latest.
+        Of several calls in one session, the messages go to the latest. Calls of 2026-07-28 count as hosts each: a
+        question to their host is the result of one of them.
         """
         calls = {call: call.caller for call in self._running if call.caller is not None}
-        if self.owner is not None:
-            owner = self.owner()
-            return (next(reversed(calls.values())) if calls else owner), set(calls)
+        if not calls:
+            return (self.owner() if self.owner is not None else None), set()
         hosts = {caller.identity for caller in calls.values()} | self._given_up()
-        if len(hosts) != 1 or not calls or len(calls) < len(self._running):
+        if len(hosts) != 1 or (self.owner is None and len(calls) < len(self._running)):
             return None, set()
         return next(reversed(calls.values())), set(calls)
+
+    def _reader_of_log(self) -> Caller | None:
+        """Return the host that a log message is for, if that is clear; for which of its calls need not be."""
+        if self.owner is None:
+            return self._only_host()[0]
+        callers = [call.caller for call in self._running if call.caller is not None]
+        return callers[-1] if callers else self.owner()
 
     def _given_up(self) -> set[Hashable]:
         """Return the hosts of the abandoned calls that the server may still work on; None stands for any host."""

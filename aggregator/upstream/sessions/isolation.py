@@ -54,6 +54,8 @@ OTHER_ERA_WAIT: Final = 10.0
 OWN_WAIT: Final = 10.0
 # Seconds without an attempt to give hosts connections of their own, after one failed.
 OWN_PAUSE: Final = 300.0
+# Processes for the calls of one agent whose hosts have no session (`isolation: auto`).
+OF_ONE_AGENT: Final = 32
 # Seconds without an attempt to connect in the era of the host, after a failure that may pass.
 OTHER_ERA_PAUSE: Final = 300.0
 # After so many calls in a row without an answer, a process that only some hosts use is replaced.
@@ -94,6 +96,7 @@ class IsolatedSessions:
         self._one_session_only = False
         self._one_era_until = 0.0
         self._shared_until = 0.0
+        self._next_warning = 0.0
 
     def __repr__(self) -> str:
         return f"<IsolatedSessions of {self._config.value.id}: {len(self._sides)}>"
@@ -111,9 +114,12 @@ class IsolatedSessions:
 
     def separate(self, caller: Caller, base: UpstreamSession) -> bool:
         """Return True if a caller needs another connection: it has one of its own, or a question of the server could
-        not be told from one for another host that uses the shared connection now.
+        not be told from one for another host, or another call without a session, in the shared connection now.
         """
-        if not self._connector.habit.in_calls or not self.separates or base.cheap or base.negotiated.era != "legacy":
+        habit = self._connector.habit
+        if not habit.in_calls or not habit.separates or base.negotiated.era != "legacy":
+            return False
+        if base.cheap if not self._clients.single else base.transport == "http" or caller.era != "modern":
             return False
         if self._shared_until > asyncio.get_running_loop().time():
             return False
@@ -170,15 +176,24 @@ class IsolatedSessions:
 
     async def _separated(self, caller: Caller, base: UpstreamSession, limit: float) -> UpstreamSession:
         """Return another connection for a host, its own if it answers questions; the shared one if there is none."""
-        server, side = self._config.value.id, None
+        server, side, habit = self._config.value.id, None, self._connector.habit
         try:
             # Those that answer no questions share one.
             side = self._side(caller, base, base.negotiated.era, together=caller.abilities == NOTHING)
-            return await side.wait_open(server, limit, caller.identity)
+            session = await side.wait_open(server, limit, caller.identity)
+            habit.together = ""
+            return session
         except UpstreamError as error:
-            if side is None or side.opened.done():
-                # The program may be one that runs only once, or as many are in use as there may be.
-                self._shared_until = asyncio.get_running_loop().time() + OWN_PAUSE
+            now = asyncio.get_running_loop().time()
+            if side is None:
+                # There is room again as soon as a call ends.
+                habit.together = "All connections for single hosts are in use."
+            elif side.opened.done():
+                # The program may be one that runs only once.
+                habit.together = "It could not be started once more."
+                self._shared_until = now + OWN_PAUSE
+            if now >= self._next_warning:
+                self._next_warning = now + OWN_PAUSE
                 log.warning("%s: hosts share its connection for a while, and may not be asked: %s", server, error)
             return base
 
@@ -270,6 +285,9 @@ class IsolatedSessions:
             key = SideKey(scope, era, abilities, number, account)
             side = self._sides.get(key)
             if side is None or side.over:
+                if alone and number >= OF_ONE_AGENT and not base.cheap and self._connector.habit.separates:
+                    said = f"{number} connections for calls of one agent, all in use."
+                    raise UpstreamUnavailable(self._config.value.id, f"{self._config.value.id} has {said}")
                 return self._open(key, base.transport, owner)
             if side.free if alone else not (together and self._connector.habit.asks and side.ambiguous(caller)):
                 side.used = asyncio.get_running_loop().time()
@@ -355,10 +373,12 @@ class IsolatedSessions:
     ) -> tuple[Hashable, Caller | None, bool]:
         """Return the scope that shares a connection, its only host, and whether it takes one call at a time.
 
-        A host without a session gets a connection of its agent that no other call uses at the same time.
+        A host without a session gets a connection of its agent that no other call uses at the same time, and a host of
+        2026-07-28 one of its session: a question to it is the result of one call.
         """
         if self._clients.single:
-            return None, caller.for_session(), False
+            alone = caller.era == "modern" and base.transport != "http" and self._connector.habit.in_calls
+            return None, caller.for_session(), alone
         if era == "modern" and base.transport == "http":
             # As above: only the account tells the callers apart.
             return None, None, False
@@ -368,7 +388,7 @@ class IsolatedSessions:
             return None, None, False
         # Over SSE in any case: its sessions take no process, and a question in them names no call.
         if caller.session is not None:
-            return ("session", caller.session), caller.for_session(), False
+            return ("session", caller.session), caller.for_session(), caller.era == "modern"
         return ("agent", caller.agent), None, True
 
     def _open(self, key: SideKey, transport: str, owner: Caller | None, *, lists: bool = False) -> SideConnection:
