@@ -925,7 +925,7 @@ _DEEP += "match call_tool('a'):\n    case " + "A0(n=" * 12 + "1" + ")" * 12 + ":
     ("code", "line", "said"),
     [
         ("x = 1\nclass Deck(set):\n    pass", 2, "a class `Deck` that inherits from `set`: keep a set in an attribute"),
-        ("class A(json.JSONEncoder):\n    pass", 1, "inherits from `JSONEncoder`"),
+        ("class A(json.JSONDecoder):\n    pass", 1, "inherits from `JSONDecoder`"),
         ("class A(make()):\n    pass", 1, "inherits from `make`"),
         ("class A(metaclass=Meta):\n    pass", 1, "a class with `metaclass`"),
         ("class A:\n    def __setattr__(self, name, value):\n        pass", 2, "`__setattr__` of a class: write a method"),
@@ -934,8 +934,11 @@ _DEEP += "match call_tool('a'):\n    case " + "A0(n=" * 12 + "1" + ")" * 12 + ":
         ("class A:\n  @property\n  def a(self): pass\n  @a.deleter\n  def a(self): pass", 5, "a deleter of a property"),
         ("class A:\n    @staticmethod\n    def f(x):\n        super().f()", 4, "`super()` in a static method: name"),
         ("def f():\n    with (yield 1):\n        pass", 2, "`yield` at such a place"),
-        ("def f():\n    print((yield 1))", 2, "`yield` within an expression: write `value = yield x`"),
-        ("def f():\n    while (yield 1):\n        pass", 2, "`yield` at such a place"),
+        ("def f():\n    print(x and (yield 1))", 2, "`yield` within an expression: write `value = yield x`"),
+        ("def f():\n    print(1 if x else (yield 1))", 2, "`yield` within an expression: write `value = yield x`"),
+        ("def f():\n    print(1 < x < (yield 1))", 2, "`yield` within an expression: write `value = yield x`"),
+        ("raise ExceptionGroup('a', [ValueError()])", 1, "`ExceptionGroup` other than after `except`: raise and catch"),
+        ("def f():\n    while (yield 1):\n        pass\n    else:\n        pass", 2, "`yield` at such a place"),
         ("f = lambda: (yield 1)", 1, "`yield` in a lambda: write a function"),
         # Work that would grow faster than the program.
         ("def f():\n" + "    yield 1\n" * 1_200, 1, "so many `yield`, or values nested so deeply: write fewer"),

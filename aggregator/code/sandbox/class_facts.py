@@ -25,6 +25,7 @@ _CONTAINERS: Final = {
     **dict.fromkeys(("list", "UserList"), "_x_List"),
 }
 _READER: Final = "HTMLParser"
+_ENCODER: Final = "JSONEncoder"
 _COMPARING: Final = frozenset({"__lt__", "__gt__", "__le__", "__ge__"})
 _PROTOCOLS: Final = frozenset({"__len__", "__bool__", "__getitem__", "__contains__", "__format__"})
 # The kinds of methods, by their decorators.
@@ -48,14 +49,17 @@ class ClassFacts(NamedTuple):
     above: dict[str, frozenset[str]]
     errors: frozenset[str]
     twice: frozenset[str]
+    # The classes that others inherit from.
+    inherited: frozenset[str]
     properties: frozenset[str]
     methods: frozenset[str]
     ordered: bool
     # Whether a field of a dataclass is not shown, or not compared.
     fields: bool
-    # Whether a class inherits from `dict` or `list`, and from `HTMLParser`.
+    # Whether a class inherits from `dict` or `list`, from `HTMLParser`, and from `JSONEncoder`.
     containers: bool
     readers: bool
+    encoders: bool
 
     @property
     def protocols(self) -> bool:
@@ -73,7 +77,7 @@ def facts_of(tree: ast.Module) -> ClassFacts:
     twice: set[str] = set()
     properties: set[str] = set()
     methods: set[str] = set()
-    ordered = fields = containers = readers = False
+    ordered = fields = containers = readers = encoders = False
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             twice |= {node.name} & classes.keys()
@@ -88,6 +92,7 @@ def facts_of(tree: ast.Module) -> ClassFacts:
                 containers = True
                 methods |= {"__len__", "__getitem__", "__contains__", "__iter__"}
             readers |= any(last_name(base) == _READER for base in node.bases)
+            encoders |= any(last_name(base) == _ENCODER for base in node.bases)
             for part in node.body:
                 if isinstance(part, Function):
                     methods.add(part.name)
@@ -109,12 +114,14 @@ def facts_of(tree: ast.Module) -> ClassFacts:
         above=above,
         errors=frozenset(errors),
         twice=frozenset(twice),
+        inherited=frozenset().union(*above.values()) & classes.keys(),
         properties=frozenset(properties),
         methods=frozenset(methods),
         ordered=ordered,
         fields=fields,
         containers=containers,
         readers=readers,
+        encoders=encoders,
     )
 
 
@@ -164,6 +171,8 @@ class Bases:
                 self.names.append(_CONTAINERS[base])
             elif base == _READER:
                 self.names.append("_x_HTMLParser")
+            elif base == _ENCODER:
+                self.names.append("_x_Encoder")
             elif base == "TypedDict":
                 self.typed_dict = True
             elif base == "NamedTuple":

@@ -7,6 +7,7 @@ Law: what cannot be written so is refused before the program begins.
 """
 
 import ast
+from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from typing import Final
 
@@ -33,12 +34,19 @@ _NO_METHODS: Final = {
     "__set_name__": "give the name as an argument",
     "__get__": "write a method",
     "__set__": "write a method",
-    "__iadd__": "write a method, such as `add(other)`",
     "__reversed__": "write a method that returns a list",
     "__del__": "call a method at the end",
 }
 _ASKING: Final = {"getattr": "_x_attr_or", "hasattr": "_x_has"}
 _SIGNS: Final[dict[type[ast.cmpop], str]] = {ast.Lt: "<", ast.Gt: ">", ast.LtE: "<=", ast.GtE: ">="}
+_IN_PLACE: Final[dict[type[ast.operator], str]] = {
+    ast.Add: "__iadd__",
+    ast.Sub: "__isub__",
+    ast.Mult: "__imul__",
+    ast.Div: "__itruediv__",
+    ast.BitOr: "__ior__",
+    ast.BitAnd: "__iand__",
+}
 # Methods that Python's own values have, which are called where they stand.
 _BUILT_IN: Final = frozenset(
     one for kind in (str, bytes, list, dict, set, tuple, int, float, date, datetime, timedelta) for one in dir(kind)
@@ -68,15 +76,16 @@ class ClassForms(ast.NodeTransformer):
         bases = Bases(self._facts, node, self._mixed)
         if bases.typed_dict:
             return assign(node.name, name("dict"))
-        for decorator in node.decorator_list:
-            self.visit(decorator)
+        # A decorator gets the class with what it inherits; a dataclass is made by the interpreter.
+        decorators = [self.visit(one) for one in node.decorator_list if last_name(one) != "dataclass"]
+        node.decorator_list = [self.visit(one) for one in node.decorator_list if last_name(one) == "dataclass"]
         own: dict[str, str] = {}
         body: list[ast.stmt] = []
         after: list[ast.stmt] = []
         members: list[ast.expr] = []
         # Fields of a dataclass that are not shown, and not compared.
         options: dict[str, list[ast.expr]] = {"repr": [], "compare": []}
-        for part in node.body:
+        for part in _single(node.body):
             if isinstance(part, Function):
                 body.append(self._method(node, bases, part, own, after))
             elif isinstance(part, ast.Assign) and all(isinstance(target, ast.Name) for target in part.targets):
@@ -118,6 +127,7 @@ class ClassForms(ast.NodeTransformer):
             mixed = name(bases.mixed) if bases.mixed else ast.Constant(None)
             made = call("_x_Enumeration", name(node.name), ast.List(members, ast.Load()), mixed)
             after.append(assign(node.name, made))
+        after += (assign(node.name, ast.Call(one, [name(node.name)], [])) for one in reversed(decorators))
         return [node, *after]
 
     def _method(
@@ -286,7 +296,16 @@ class ClassForms(ast.NodeTransformer):
         if len(node.targets) == 1 and isinstance(target, ast.Attribute) and self._is_property(target):
             of = self.visit(target.value)
             return ast.Expr(call("_x_set", of, ast.Constant(target.attr), self.visit(node.value)))
+        if len(node.targets) == 1 and isinstance(target, ast.Attribute) and self._is_inherited(target.value):
+            given = (ast.Constant(target.attr), self.visit(node.value))
+            return ast.Expr(call("_x_class_set", target.value, *given))
         return self.generic_visit(node)
+
+    def _is_inherited(self, node: ast.expr) -> bool:
+        """Return whether an expression is a class that others may inherit from, whose names they have copies of."""
+        if not isinstance(node, ast.Name):
+            return False
+        return node.id in self._facts.inherited or (bool(self._within) and self._within[-1][1:] == (node.id, True))
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         target = node.target
@@ -294,7 +313,17 @@ class ClassForms(ast.NodeTransformer):
             of = self.visit(target.value)
             now = ast.BinOp(call("_x_get", of, ast.Constant(target.attr)), node.op, self.visit(node.value))
             return ast.Expr(call("_x_set", of, ast.Constant(target.attr), now))
-        return self.generic_visit(node)
+        in_place = _IN_PLACE.get(type(node.op))
+        changing = in_place in self._facts.methods
+        inherited = isinstance(target, ast.Attribute) and self._is_inherited(target.value)
+        if not (changing or inherited) or any(isinstance(one, ast.Call) for one in ast.walk(target)):
+            return self.generic_visit(node)
+        now = self.visit(_read(target))
+        value = self.visit(node.value)
+        new = call("_x_in_place", now, ast.Constant(in_place), value) if changing else ast.BinOp(now, node.op, value)
+        if inherited and isinstance(target, ast.Attribute):
+            return ast.Expr(call("_x_class_set", target.value, ast.Constant(target.attr), new))
+        return ast.Assign([target], new)
 
     # Exceptions
 
@@ -349,6 +378,10 @@ class ClassForms(ast.NodeTransformer):
             for option in node.keywords:
                 if option.arg is None:
                     option.value = call("_x_inside", option.value)
+        if self._facts.encoders and last_name(of) in ("dumps", "dump"):
+            for option in node.keywords:
+                if option.arg == "cls":
+                    option.arg, option.value = "default", call("_x_default_of", option.value)
         if self._facts.ordered and isinstance(of, ast.Attribute) and of.attr == "sort":
             return ast.Call(name("_x_sort"), [of.value, *node.args], node.keywords)
         if self._facts.protocols and isinstance(of, ast.Name) and of.id == "bool" and len(node.args) == 1:
@@ -423,6 +456,17 @@ class ClassForms(ast.NodeTransformer):
         return ast.MatchOr([node, *same])
 
 
+def _single(statements: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield statements; those of `a, b = 1, 2` one after the other."""
+    for node in statements:
+        match node:
+            case ast.Assign([ast.Tuple(names)], ast.Tuple(values)) if len(names) == len(values):
+                for target, value in zip(names, values, strict=True):
+                    yield ast.copy_location(ast.Assign([target], value), node)
+            case _:
+                yield node
+
+
 def _taken_options(field: ast.Call) -> list[str]:
     """Take the options from a `field(...)` that the interpreter lacks. Return those that are False."""
     said = {one.arg: one.value for one in field.keywords if one.arg in ("repr", "compare", "hash")}
@@ -432,6 +476,11 @@ def _taken_options(field: ast.Call) -> list[str]:
         for option, value in said.items()
         if option != "hash" and isinstance(value, ast.Constant) and value.value is False
     ]
+
+
+def _read(target: ast.expr) -> ast.expr:
+    """Return the expression that reads what a target writes."""
+    return ast.parse(ast.unparse(target), mode="eval").body
 
 
 def _is_dataclass(node: ast.ClassDef) -> bool:

@@ -116,6 +116,35 @@ def _x_set(one, name, value):
     else:
         setattr(one, name, value)
 
+# A class has copies of the names that it inherits.
+def _x_class_set(cls, name, value):
+    cls = _x_getattr(cls, "_x_cls", cls)
+    setattr(cls, name, value)
+    if cls not in _x_mros:
+        return
+    _x_owns[cls].setdefault(name, "value")
+    for heir, mro in _x_mros.items():
+        owners = [kind for kind in mro if name in _x_owns[kind]]
+        if heir is not cls and owners and owners[0] is cls:
+            setattr(heir, name, value)
+
+def _x_in_place(one, name, other):
+    if type(one) in _x_mros and hasattr(one, name):
+        return _x_getattr(one, name)(other)
+    if name == "__iadd__":
+        one += other
+    elif name == "__isub__":
+        one -= other
+    elif name == "__imul__":
+        one *= other
+    elif name == "__itruediv__":
+        one /= other
+    elif name == "__ior__":
+        one |= other
+    else:
+        one &= other
+    return one
+
 def getattr(one, name, *default):
     if name in _x_properties.get(type(one), {}):
         return _x_get(one, name)
@@ -147,7 +176,10 @@ def issubclass(cls, kinds):
         if kinds in _x_mros or _x_roots[cls] is None:
             return any([kind is kinds for kind in _x_mros[cls]])
         return _x_isinstance(_x_roots[cls](""), kinds)
-    return cls is bool and kinds is int
+    try:
+        return _x_isinstance(cls(), kinds)
+    except TypeError:
+        return False
 
 # An exception of the program travels in one of the interpreter, which carries its number.
 _x_thrown = []

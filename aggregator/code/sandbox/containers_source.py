@@ -1,4 +1,4 @@
-"""The part of the prelude for classes that inherit from `dict` or `list`, and for `__getattr__` (`classes`)."""
+"""The part of the prelude for heirs of `dict`, `list` and `JSONEncoder`, and for `__getattr__` (`classes`)."""
 
 from typing import Final
 
@@ -187,4 +187,26 @@ def _x_has(one, name):
         return True
     except AttributeError:
         return False
+"""
+
+# The module `json` comes before it.
+ENCODER: Final = """
+class _x_Encoder:
+    def __init__(self, **options):
+        self._x_options = options
+
+    def default(self, one):
+        raise TypeError(f"Object of type {type(one).__name__} is not JSON serializable")
+
+    def encode(self, value):
+        return _added_json.dumps(value, default=lambda one: self.default(one), **self._x_options)
+
+_x_mros[_x_Encoder], _x_roots[_x_Encoder] = [_x_Encoder], None
+_x_owns[_x_Encoder] = {name: "plain" for name in ("__init__", "default", "encode")}
+
+def _x_default_of(cls):
+    if cls is None:
+        return None
+    encoder = cls()
+    return lambda one: encoder.default(one)
 """

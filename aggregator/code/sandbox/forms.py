@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 from aggregator.code.sandbox.class_facts import ClassFacts, facts_of
 from aggregator.code.sandbox.classes import ClassForms
 from aggregator.code.sandbox.classes_source import CLASSES, ORDER, PROTOCOLS
-from aggregator.code.sandbox.containers_source import ATTRIBUTES, CONTAINERS
+from aggregator.code.sandbox.containers_source import ATTRIBUTES, CONTAINERS, ENCODER
+from aggregator.code.sandbox.errors import ERRORS, LACKING_ERRORS, ErrorForms
 from aggregator.code.sandbox.generators import GeneratorForms
 from aggregator.code.sandbox.generators_source import GENERATORS
 from aggregator.code.sandbox.html_source import HTML_PARSER
@@ -32,8 +33,13 @@ _LACKING: Final = re.compile(
     r"\byield\b|\b(?:zoneinfo|pytz)\b|\bclass\s+\w+\s*\(\s*[^\s)]|\bsuper\s*\(|\border[ \t]*=|\bcmp_to_key\b"
     r"|\bnext\s*\(|\bdef\s+__(?!init__|repr__|str__|eq__|hash__|enter__|exit__)\w+__"
     r"|\bfield[ \t]*\([^)]{0,200}?\b(?:repr|compare|hash)[ \t]*=|\basync[ \t]+with\b"
-    r"|@[ \t]*(?:\w+\.)*(?:property|staticmethod|classmethod|cached_property)\b|" + LACKING_METHODS
+    r"|@[ \t]*(?:\w+\.)*(?:property|staticmethod|classmethod|cached_property)\b|\bissubclass\b|"
+    + LACKING_ERRORS
+    + "|"
+    + LACKING_METHODS
 )
+# Expressions stand in it too.
+_FORMATTED: Final = re.compile(r"(?<!\w)(?:[fF][rR]?|[rR][fF])[\"']")
 _YIELD: Final = re.compile(r"\byield\b")
 _DEFINED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -69,7 +75,7 @@ def formed(code: str, masked: str) -> Formed:
     Raises:
         Refusal: it has a form that cannot be written in others.
     """
-    if _LACKING.search(masked) is None and ASKS_PARTS.search(code) is None:
+    if not _may_lack(code, masked):
         return Formed(code, "", None)
     try:
         tree = ast.parse(code)
@@ -80,6 +86,13 @@ def formed(code: str, masked: str) -> Formed:
         # The interpreter names its fault.
         return Formed(code, "", None)
     return Formed(new, prelude, lines) if prelude else Formed(code, "", None)
+
+
+def _may_lack(code: str, masked: str) -> bool:
+    """Return whether a program may have forms to rewrite; a text may be an f-string."""
+    if _LACKING.search(masked) is not None or ASKS_PARTS.search(code) is not None:
+        return True
+    return _FORMATTED.search(code) is not None and _LACKING.search(code) is not None
 
 
 def _written(code: str, tree: ast.Module) -> tuple[str, str, Lines]:
@@ -97,20 +110,22 @@ def _written(code: str, tree: ast.Module) -> tuple[str, str, Lines]:
     )
     asked = PartForms()
     tree = asked.visit(tree)
+    errors = ErrorForms(tree)
+    tree = errors.visit(tree)
     zones = has_zones(tree)
     if zones:
         tree = ZoneForms().visit(tree)
     methods = MethodForms(own, managers, attributes_of(tree))
     tree = methods.visit(tree)
     # What zones need comes with their module.
-    prelude = (PARTS if asked.changed else "") + ("\n" if zones else "")
+    prelude = (PARTS if asked.changed else "") + (ERRORS if errors.changed else "") + ("\n" if zones else "")
     if methods.changed:
         prelude += METHODS + (TIMES if methods.times else "") + (f"{RE}{SUB}" if methods.subs else "")
-    if lazy or facts.classes or facts.ordered:
+    if lazy or facts.classes or facts.ordered or _asks_kinds(tree):
         tree = ClassForms(facts).visit(tree)
         prelude += CLASSES + (ORDER if facts.ordered else "") + (PROTOCOLS if facts.protocols else "")
         prelude += (CONTAINERS if facts.containers else "") + (ATTRIBUTES if "__getattr__" in facts.methods else "")
-        prelude += HTML_PARSER if facts.readers else ""
+        prelude += (HTML_PARSER if facts.readers else "") + (ENCODER if facts.encoders else "")
     if lazy:
         tree = GeneratorForms(own).visit(tree)
         prelude += GENERATORS
@@ -129,6 +144,10 @@ def _is_lazy(tree: ast.Module, facts: ClassFacts) -> bool:
         or (isinstance(node, ast.Call) and last_name(node.func) == "next" and _is_generator(node.args))
         for node in ast.walk(tree)
     )
+
+
+def _asks_kinds(tree: ast.Module) -> bool:
+    return any(isinstance(node, ast.Name) and node.id == "issubclass" for node in ast.walk(tree))
 
 
 def _is_generator(given: list[ast.expr]) -> bool:

@@ -11,13 +11,29 @@ import ast
 from collections.abc import Sequence
 from typing import Final
 
-from aggregator.code.sandbox.machine import machine, yields
+from aggregator.code.sandbox.machine import machine
 from aggregator.code.sandbox.refusal import Refusal
 from aggregator.code.sandbox.syntax import assign, call, last_name, name
+from aggregator.code.sandbox.yields import YieldForms, yields
 
 # Functions that take all values at once, by their names, and as methods.
 _TAKERS: Final = frozenset(
-    {"list", "tuple", "set", "frozenset", "dict", "sum", "sorted", "min", "max", "reversed", "len", "Counter", "deque"}
+    {
+        "list",
+        "tuple",
+        "set",
+        "frozenset",
+        "dict",
+        "sum",
+        "sorted",
+        "min",
+        "max",
+        "reversed",
+        "len",
+        "Counter",
+        "deque",
+        "_x_bytes",
+    }
 )
 _TAKING_METHODS: Final = frozenset(
     {
@@ -51,6 +67,8 @@ class GeneratorForms(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         generator = any(map(yields, node.body))
+        if generator:
+            node.body = YieldForms(self.number).block(node.body)
         self.generic_visit(node)
         if generator:
             node.body = machine(node, self.number)
@@ -58,6 +76,8 @@ class GeneratorForms(ast.NodeTransformer):
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
         generator = any(map(yields, node.body))
+        if generator:
+            node.body = YieldForms(self.number).block(node.body)
         self.generic_visit(node)
         if not generator:
             return node

@@ -17,15 +17,18 @@ def _x_is_error(error, kinds):
 
 class _x_Generator:
     def __init__(self, step):
-        self._step, self._done, self.returned = step, False, None
+        self._step, self._begun, self._done, self.returned = step, False, False, None
 
     def advance(self, sent=None, thrown=None):
         if self._done:
             if thrown is not None:
                 raise thrown
             return _x_END
+        if thrown is not None and not self._begun:
+            self._done = True
+            raise thrown
         # It is done if this raises: an error that is caught here, and raised again, would lose its lines.
-        self._done = True
+        self._begun = self._done = True
         value = self._step(sent, thrown)
         if type(value) is _x_Returned:
             self.returned, value = value.value, _x_END
@@ -54,10 +57,20 @@ class _x_Generator:
         return value
 
     def close(self):
+        if self._begun and not self._done:
+            try:
+                value = self.advance(None, GeneratorExit("closed"))
+            except GeneratorExit:
+                value = _x_END
+            if value is not _x_END:
+                raise RuntimeError("generator ignored GeneratorExit")
         self._done = True
 
     def __repr__(self):
         return "<generator object>"
+
+# What `except Exception` does not catch.
+GeneratorExit = KeyboardInterrupt
 
 # The interpreter has none of its own; of an exception the program raises the name alone.
 _x_StopAsync = StopAsyncIteration = StopIteration

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, cast
 
 from aggregator.code.sandbox.refusal import Refusal
 from aggregator.code.sandbox.syntax import assign, call, name
+from aggregator.code.sandbox.yields import yields
 
 _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _LOOPS: Final = (ast.For, ast.While, ast.AsyncFor)
@@ -18,13 +19,6 @@ _LOOPS: Final = (ast.For, ast.While, ast.AsyncFor)
 _END: Final = -1
 _RAISE: Final = -2
 _AT: Final = "_x_at"
-
-
-def yields(node: ast.AST) -> bool:
-    """Return whether `yield` stands in a statement, and not in a function within it."""
-    if isinstance(node, ast.Yield | ast.YieldFrom):
-        return True
-    return not isinstance(node, _SCOPES) and any(map(yields, ast.iter_child_nodes(node)))
 
 
 def machine(node: ast.FunctionDef | ast.AsyncFunctionDef, number: Callable[[], int]) -> list[ast.stmt]:

@@ -14,6 +14,10 @@ _METHODS: Final = (
 # Methods of types themselves.
 _OF_TYPES: Final = frozenset({"fromkeys", "maketrans", "fromhex", "from_bytes", "from_iterable", "__name__"})
 _TYPES: Final = frozenset({"str", "list", "dict", "set", "bytes", "int", "float"})
+# What a JSONDecodeError knows of its fault.
+_ERROR_PARTS: Final = frozenset({"msg", "pos", "lineno", "colno"})
+# Methods of a match that take the name of a group.
+_PLACES: Final = frozenset({"span", "start", "end"})
 # Methods of values that programs pass on: `found = names.append`.
 _VALUES: Final = frozenset(
     {
@@ -34,6 +38,7 @@ _VALUES: Final = frozenset(
     }
 )
 LACKING_METHODS: Final = (
+    rf"\bbytes\(|\.(?:{'|'.join(sorted(_ERROR_PARTS))})\b|\.(?:{'|'.join(sorted(_PLACES))})\([ \t]*[\w\"']|"
     rf"\.(?:{'|'.join(sorted(_VALUES))})\b(?!\s*\()|"
     rf"\.(?:{'|'.join(_METHODS)})\(|\.today\(|\bcallable\(|\btimedelta\(|\bround\(|\bdel\b|\bvars\(|\.__dict__\b|\.lastgroup\b|\bsys\.std(?:out|err)\.|\.subn?\(|\.__name__\b|\bsys\.exit\b|\bSystemExit\b"
     rf"|(?<![\w.])(?:{'|'.join(sorted(_TYPES))})\.(?!(?:{'|'.join(sorted(_OF_TYPES))})\b)[a-z]"
@@ -178,9 +183,11 @@ def _x_name_of(one):
     for wrapper, function in _x_wrapped:
         if wrapper is one:
             return function if isinstance(function, str) else _x_name_of(function)
+    said = repr(one)
+    if said[:6] == "<class" and not hasattr(one, "__name__"):
+        return said.replace("'", ".").split(".")[-2]
     if type(one).__name__ != "function":
         return one.__name__
-    said = repr(one)
     return said[said.index("'") + 1:said.rindex("'")] if "'" in said else "<lambda>"
 
 def _x_dict_of(one, names):
@@ -192,6 +199,30 @@ def _x_dict_of(one, names):
             if name in fields or not hasattr(type(one), name) or getattr(type(one), name) is not value:
                 said[name] = value
     return said
+
+def _x_bytes(given):
+    if isinstance(given, (int, bytes, str)):
+        return bytes(given)
+    values = list(given)
+    if not all([0 <= one < 256 for one in values]):
+        raise ValueError("bytes must be in range(0, 256)")
+    return bytes.fromhex("".join(["%02x" % one for one in values]))
+
+def _x_error_part(one, name):
+    message, mark, place = str(one).rpartition(": line ")
+    if not mark or type(one).__name__ != "JSONDecodeError":
+        return getattr(one, name)
+    line, column, at = place.replace("column ", "").replace("(char ", "").rstrip(")").split()
+    return message if name == "msg" else int(line if name == "lineno" else column if name == "colno" else at)
+
+def _x_place(found, said, group):
+    if isinstance(group, str):
+        names = list(found.groupdict())
+        if group not in names or len(names) != len(found.groups()):
+            raise IndexError(f"no such group, or others without a name: give the number of {group!r}")
+        group = names.index(group) + 1
+    span = found.span(group)
+    return span if said == "span" else span[1 if said == "end" else 0]
 
 def _x_del(one, key):
     if isinstance(one, (dict, list)) and not isinstance(key, slice):
@@ -296,11 +327,17 @@ class MethodForms(ast.NodeTransformer):
             return call("_x_round", *node.args) if of.id == "round" else self._dict_of(node.args[0])
         if isinstance(of, ast.Name):
             self.changed |= of.id == "callable"
+            if of.id == "bytes" and len(node.args) == 1 and not node.keywords and "bytes" not in self._own:
+                self.changed = True
+                return call("_x_bytes", *node.args)
         elif isinstance(of, ast.Attribute) and of.attr not in self._own:
             by_module = isinstance(of.value, ast.Name) and of.value.id in ("re", "time", "_re")
             if of.attr in ("sub", "subn") and not by_module and node.args and self._may_be_function(node.args[0]):
                 self.changed = self.subs = True
                 return ast.Call(name(f"_x_method_{of.attr}"), [of.value, *node.args], node.keywords)
+            if of.attr in _PLACES and len(node.args) == 1 and _may_be_text(node.args[0]):
+                self.changed = True
+                return call("_x_place", of.value, ast.Constant(of.attr), *node.args)
             if of.attr in _METHODS or (of.attr == "today" and _is_datetime(of.value)):
                 self.changed = True
                 self.times |= of.attr == "strptime"
@@ -317,6 +354,9 @@ class MethodForms(ast.NodeTransformer):
             return call("_x_last_group", of)
         if node.attr == "__dict__":
             return self._dict_of(of)
+        if node.attr in _ERROR_PARTS and "__getattr__" not in self._own and id(node) not in self._called:
+            self.changed = True
+            return call("_x_error_part", of, ast.Constant(node.attr))
         if node.attr == "__name__":
             self.changed = True
             return call("_x_name_of", of)
@@ -396,6 +436,12 @@ class MethodForms(ast.NodeTransformer):
 
     def _may_be_function(self, node: ast.expr) -> bool:
         return not isinstance(node, ast.Constant | ast.JoinedStr | ast.BinOp)
+
+
+def _may_be_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name | ast.JoinedStr) or (
+        isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
 
 
 def _method(said: str) -> ast.Lambda:

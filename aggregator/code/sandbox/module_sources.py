@@ -113,6 +113,8 @@ def _json_plain(value, default):
 
 class _Json:
     JSONDecodeError = _json.JSONDecodeError
+    # A class inherits from it while the program is read (`classes`).
+    JSONEncoder = None
 
     def loads(self, text, **more):
         return text if isinstance(text, (dict, list)) else _json.loads(text, **more)
@@ -311,7 +313,7 @@ class _Asyncio:
     async def wait(self, ones, **more):
         tasks = [one if isinstance(one, _Task) else _Task(one) for one in ones]
         await _asyncio.gather(*[task._run() for task in tasks])
-        return tasks, []
+        return set(tasks), set()
 
     async def wait_for(self, one, timeout=None):
         return await _settled(one)

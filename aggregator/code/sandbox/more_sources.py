@@ -427,10 +427,12 @@ class _Traceback:
         print(self.format_exc())
 
     def format_exception(self, error, *more, **options):
-        return [f"{type(error).__name__}: {error}"]
+        error = more[0] if more and more[0] is not None else error
+        return [f"{type(error).__name__}: {error}\\n"]
 
     def format_exception_only(self, error, *more):
-        return [f"{type(error).__name__}: {error}"]
+        error = more[0] if more and more[0] is not None else error
+        return [f"{type(error).__name__}: {error}\\n"]
 
 _added_traceback = _Traceback()
 """

@@ -1,0 +1,250 @@
+# ruff: noqa: E501 - programs
+"""Forms of classes, errors and generators that fresh programs used: each prints what Python prints."""
+
+import asyncio
+import json
+from typing import Any, Final
+
+import pytest
+
+from aggregator.code.sandbox.prelude import FunctionCall
+from aggregator.code.sandbox.sandbox import Sandbox
+from tests.code.test_forms import LIMITS, answer, by_python
+
+PROGRAMS: Final = {
+    "kinds of errors in __exit__": """
+class M:
+    def __enter__(self): return self
+    def __exit__(self, *exc):
+        kind, error, trace = exc
+        print(kind.__name__ if kind else None, error, kind is ValueError, issubclass(kind, Exception) if kind else "")
+        return True
+with M(): raise ValueError("x")
+with M(): call_tool("fails")
+with M(): {}["k"]
+with M(): pass
+print(ValueError.__name__, int.__name__, dict.__name__, M.__name__, type(M()).__name__)
+""",
+    "issubclass alone": """
+print(issubclass(ValueError, Exception), issubclass(KeyError, (OSError, LookupError)), issubclass(bool, int), issubclass(dict, list))
+""",
+    "forms in f-strings": """
+d = {"a": 1, "b": [3, 1]}
+print(f"{round(2.675, 2)} {', '.join(map(str.upper, d))} {type(d).__name__} {round(70.35, 1):>8}")
+""",
+    "bytes of numbers": """
+print(bytes([104, 105]), bytes(3), bytes("é", "utf-8"), bytes((1, 2)), bytes(range(3)), bytes(b"x"), bytes(n * 2 for n in [1, 2]), bytes())
+try: bytes([256])
+except ValueError as e: print(e)
+""",
+    "faults of JSON": """
+import json
+for text in ('{"a" 1}', '"x', "", '{"a": 1} x'):
+    try: json.loads(text)
+    except json.JSONDecodeError as e: print(e.msg, e.pos, e.lineno, e.colno, e)
+class P:
+    def __init__(self): self.msg, self.pos = "m", 3
+    def colno(self): return 5
+print(P().msg, P().pos, P().colno())
+""",
+    "an encoder": """
+import json
+from datetime import date, datetime
+class E(json.JSONEncoder):
+    def default(self, o):
+        if isinstance(o, (datetime, date)): return o.isoformat()
+        if isinstance(o, set): return sorted(o)
+        return super().default(o)
+print(json.dumps({"d": date(2025, 1, 1), "s": {2, 1}}, cls=E, indent=1), json.dumps([1], cls=None), E(indent=1).encode([{1}]))
+try: json.dumps({"x": print}, cls=E)
+except TypeError as e: print("not serializable" in str(e))
+""",
+    "places of named groups": """
+import re
+m = re.search(r"(?P<y>\\d{4})-(?P<m>\\d\\d)", "on 2025-03-01")
+which = "m"
+print(m.span("y"), m.start("m"), m.end(which), m.start(1), m.span(), m.end(), m.span(2))
+class Span:
+    start = 1
+    def stop(self, x): return x * 2
+print(Span.start, Span().stop("a"))
+""",
+    "classes with decorators": """
+REG = {}
+def register(name):
+    def deco(cls):
+        REG[name], cls.kind = cls, name
+        return cls
+    return deco
+def shown(cls):
+    cls.__repr__ = lambda self: f"<{cls.__name__}>"
+    return cls
+class Base:
+    kind = "?"
+    def describe(self): return f"{self.kind}:{type(self).__name__}"
+@register("up")
+class Up(Base): pass
+@register("low")
+@shown
+class Low(Base):
+    @classmethod
+    def make(cls): return cls()
+print([(k, c().describe()) for k, c in REG.items()], Low.make(), Base().kind, isinstance(Low(), Base))
+from dataclasses import dataclass
+@register("row")
+@dataclass
+class Row(Base):
+    x: int = 1
+print(Row(), REG["row"](5).describe())
+""",
+    "names of classes that change": """
+class Base:
+    count, seen = 0, ""
+    def __init__(self):
+        Base.count += 1
+        self.id = self.count
+    @classmethod
+    def mark(cls, said): cls.seen = said
+class Child(Base):
+    pass
+class Other(Base):
+    seen = "own"
+class Grand(Child): pass
+a, b = Child(), Other(); print(a.id, b.id, Base.count, Child.count, b.count)
+Base.mark("all"); print(Child.seen, Other.seen, Grand().seen); Child.mark("c"); print(Base.seen, Child().seen, Grand.seen)
+Base.limit = 5; print(Child.limit, Grand().limit)
+class Late(Base): pass
+print(Late.seen, Late.limit, Late.count)
+""",
+    "changes in place": """
+class Bag:
+    def __init__(self): self.items, self.n = [], 1
+    def __iadd__(self, x):
+        self.items.append(x)
+        return self
+    def __isub__(self, x):
+        self.items.remove(x)
+        return self
+    def __getitem__(self, at): return self.items[at]
+    def __setitem__(self, at, x): self.items[at] = x
+b = c = Bag(); b += 1; b += 2; b -= 1; print(b.items, b is c)
+n = 5; n += 1; n -= 2; l = m = [1]; l += [2]; print(n, l, m is l); b[0] += 5; b.n += 1; print(b.items, b.n)
+d = {"b": b}; d["b"] += 9; print(c.items)
+""",
+    "yield in expressions": """
+def coro():
+    total = 0
+    while True:
+        x = (yield total) or 0
+        total += x
+c = coro(); next(c); print(c.send(5), c.send(2))
+def told(n):
+    print("told", n)
+    return n
+def g():
+    print("got", (yield 1))
+    y = int((yield 2)) + 1
+    print(told(1) + (yield y), told(2), f"{(yield 'f')}!")
+    return {"k": (yield "k"), **{"z": told(3)}}
+def whole():
+    print((yield from g()))
+    yield
+it = whole(); print(next(it), it.send("a"), it.send("41"), it.send(10), it.send("q"), it.send(8))
+def h():
+    if (yield "q") > 3: yield "yes"
+    elif (yield "r"): yield "more"
+    else: yield "no"
+i = h(); next(i); print(i.send(5)); i = h(); next(i); print(i.send(1), i.send(True))
+def lines():
+    buf = []
+    while (line := (yield)) is not None:
+        if not line: continue
+        buf.append(line)
+    for one in (yield len(buf)): yield one
+    x = 1
+    x += yield buf
+    yield (yield x)
+p = lines(); next(p); p.send("a"); p.send(""); p.send("b"); print(p.send(None), p.send("xy"), next(p), next(p), p.send(4), p.send("end"))
+""",
+    "a generator that is closed": """
+def reading():
+    print("open")
+    try:
+        for i in range(5): yield i
+    except GeneratorExit:
+        print("exit")
+        raise
+    finally:
+        print("close")
+g = reading(); print(next(g)); g.close(); print(list(g)); g.close()
+reading().close()
+def outer():
+    inner = reading()
+    try: yield next(inner)
+    finally: inner.close()
+print(list(outer()))
+def stubborn():
+    try: yield 1
+    except GeneratorExit: yield 2
+s = stubborn(); next(s)
+try: s.close()
+except RuntimeError as e: print(e)
+""",
+    "causes": """
+class A(Exception): pass
+try:
+    try: call_tool("fails")
+    except RuntimeError as e: raise A("wrapped") from e
+except A as e: print(repr(e), repr(e.__cause__), e.args)
+try:
+    try: int("x")
+    except ValueError as e: raise RuntimeError from e
+except RuntimeError as e: print(type(e).__name__, type(e.__cause__).__name__, e.__cause__.__cause__)
+import traceback
+try: raise A("t")
+except A as e: print(traceback.format_exception_only(type(e), e), e.__cause__)
+""",
+    "later groups of errors": """
+import asyncio
+async def get(n):
+    if n > 1: raise ValueError(f"no {n}")
+    return (await call_tool("one"))["name"]
+async def main():
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(get(1)); group.create_task(get(2))
+    except* ValueError as eg: print([str(e) for e in eg.exceptions], eg)
+    except* KeyError: print("key")
+    try:
+        async with asyncio.TaskGroup() as group: group.create_task(get(3))
+    except ExceptionGroup as eg:
+        for e in eg.exceptions: print(type(e).__name__, e)
+    done, pending = await asyncio.wait([asyncio.create_task(get(1))])
+    print(pending, [one.result() for one in done])
+asyncio.run(main())
+""",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+async def test_a_program_prints_what_python_prints(sandbox: Sandbox, name: str) -> None:
+    wanted = await asyncio.to_thread(by_python, PROGRAMS[name])
+    assert (await sandbox.run(PROGRAMS[name], answer, LIMITS, "agent")).text.rstrip("\n") == wanted
+
+
+@pytest.mark.parametrize(
+    ("result", "code", "text"),
+    [
+        # A result with keys that look like ours, or like Python's.
+        (
+            {"text": "own", "content": [1], "isError": 5, "__class__": "odd"},
+            "r = call_tool('a')\nprint(r['text'], r['content'], r.get('content'), r['isError'], r['__class__'], len(r))",
+            "own [1] [1] 5 odd 4",
+        ),
+    ],
+)
+async def test_a_result_may_have_any_keys(sandbox: Sandbox, result: Any, code: str, text: str) -> None:
+    async def answered(call: FunctionCall) -> str:
+        return json.dumps(result)
+
+    assert (await sandbox.run(code, answered, LIMITS, "agent")).text == text
