@@ -15,6 +15,7 @@ import pytest
 
 from aggregator.code.sandbox.bounds import MODULES, CallFailed, ProgramLimits, TooManyPrograms, check_installed
 from aggregator.code.sandbox.code_run import MOST_PRINTED
+from aggregator.code.sandbox.forms import Lines
 from aggregator.code.sandbox.outcome import Outcome, failure_text, value_text
 from aggregator.code.sandbox.prelude import FunctionCall, awaits, masked, program_of
 from aggregator.code.sandbox.sandbox import AT_MOST, OF_ONE_AGENT, Sandbox
@@ -544,5 +545,5 @@ def test_the_words_of_an_outcome() -> None:
     """A value that JSON cannot carry is shown as Python writes it; an error without lines has none."""
     assert value_text({(1, 2): 3}) == "{(1, 2): 3}"
     assert value_text(None) is None
-    assert failure_text("MemoryError: too much", [], "main") == "MemoryError: too much"
-    assert failure_text("E: " + "x" * 9_000, [], "main").endswith("more characters)")
+    assert failure_text("MemoryError: too much", [], "main", Lines.same([])) == "MemoryError: too much"
+    assert failure_text("E: " + "x" * 9_000, [], "main", Lines.same([])).endswith("more characters)")

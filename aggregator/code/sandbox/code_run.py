@@ -207,7 +207,7 @@ def _raised(message: str) -> Mapping[str, Any]:
     return {"exc_type": "RuntimeError", "message": message}
 
 
-def _failure(error: MontyError, lines: Lines | None) -> str:
+def _failure(error: MontyError, lines: Lines) -> str:
     """Return why a program ended, as its author can use it."""
     if isinstance(error, MontyCrashedError):
         log.warning("the process of a program ended: %s", error)

@@ -7,7 +7,7 @@ A program that has none of them is left as it is, letter by letter. Of one that 
 import ast
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from aggregator.code.sandbox.class_facts import ClassFacts, facts_of
@@ -50,6 +50,12 @@ class Lines(NamedTuple):
     text: tuple[str, ...]
     new: tuple[int, ...]
     old: tuple[int, ...]
+
+    @classmethod
+    def same(cls, text: Sequence[str]) -> "Lines":
+        """Return the lines of a program that keep their numbers."""
+        numbers = tuple(range(1, len(text) + 1))
+        return cls(tuple(text), numbers, numbers)
 
     def of(self, line: int) -> tuple[int, str]:
         """Return the author's line for a line of the new text: its number and its text."""

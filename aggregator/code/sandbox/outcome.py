@@ -57,9 +57,6 @@ class CodeFrame(Protocol):
     @property
     def function_name(self) -> str | None: ...
 
-    @property
-    def source_line(self) -> str | None: ...
-
 
 def value_text(value: Any) -> str | None:
     """Return the value of the last expression: a text unchanged, anything else as JSON; None for None."""
@@ -91,9 +88,9 @@ def raised_text(said: str) -> str:
     return _OWN.sub("", said)
 
 
-def failure_text(said: str, frames: Sequence[CodeFrame], own: str, lines: Lines | None = None) -> str:
+def failure_text(said: str, frames: Sequence[CodeFrame], own: str, lines: Lines) -> str:
     """Return a traceback. `said` is the error with its type, `own` the file name of the program: only its lines are
-    shown, and under no name of a file. `lines` are its author's, if the program was rewritten.
+    shown, and under no name of a file. `lines` are its author's.
     """
     mine = [frame for frame in frames if frame.filename == own]
     told = ["Traceback (most recent call last):"] if mine else []
@@ -102,7 +99,7 @@ def failure_text(said: str, frames: Sequence[CodeFrame], own: str, lines: Lines 
     for frame in mine[-_FRAMES:]:
         inside = frame.function_name
         named = f", in {inside}" if inside and inside != "<module>" and not inside.startswith("_x_") else ""
-        number, source = (frame.line, frame.source_line) if lines is None else lines.of(frame.line)
+        number, source = lines.of(frame.line)
         told.append(f"  line {number}{named}")
         if source and source.strip():
             told.append(f"    {source.strip()[:_LINE]}")

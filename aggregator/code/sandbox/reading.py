@@ -6,11 +6,13 @@ import logging
 from typing import Final, NamedTuple
 
 from aggregator.code.sandbox.clashes import apart
+from aggregator.code.sandbox.ending import SHOWN, with_end
 from aggregator.code.sandbox.forms import Lines, formed
 from aggregator.code.sandbox.modules import with_modules
 from aggregator.code.sandbox.prelude import awaits, masked, prelude_for, program_of
 from aggregator.code.sandbox.refusal import Refusal
 from aggregator.code.sandbox.rewriting import MAPS, rewritten
+from aggregator.code.sandbox.syntax import lines_of
 from aggregator.system.own_module import start_module
 
 log = logging.getLogger(__name__)
@@ -27,13 +29,13 @@ _SHORTER: Final = "write a shorter program"
 class ReadProgram(NamedTuple):
     """A program as the interpreter runs it, with its prelude.
 
-    `awaited` tells whether `await` stands in it. `lines` are its author's, None if its lines keep their numbers.
+    `awaited` tells whether `await` stands in it. `lines` are its author's.
     """
 
     code: str
     prelude: str
     awaited: bool
-    lines: Lines | None
+    lines: Lines
 
 
 class ProgramReader:
@@ -71,8 +73,8 @@ def read_program(written: str) -> ReadProgram:
     without_texts = masked(code)
     awaited = awaits(without_texts)
     code, modules = with_modules(code, without_texts)
-    prelude = prelude_for(awaited) + (MAPS if maps else "") + modules + forms.prelude
-    return ReadProgram(code, apart(prelude, named), awaited, forms.lines)
+    prelude = prelude_for(awaited) + (MAPS if maps else "") + modules + forms.prelude + SHOWN
+    return ReadProgram(with_end(code), apart(prelude, named), awaited, forms.lines or Lines.same(lines_of(program)))
 
 
 def read_as_json(written: str) -> str:
@@ -114,4 +116,4 @@ def _decoded(answer: bytes) -> ReadProgram:
     if isinstance(read, dict):
         raise Refusal(*read["refused"])
     code, prelude, awaited, lines = read
-    return ReadProgram(code, prelude, awaited, None if lines is None else Lines(*map(tuple, lines)))
+    return ReadProgram(code, prelude, awaited, Lines(*map(tuple, lines)))
