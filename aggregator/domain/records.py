@@ -19,7 +19,9 @@ class ToolRecord:
     it: it changes with anything in it.
     `shared` is how the descriptions of most tools of the server begin, such as `Notion | `; empty if they do not.
     `param_headers` maps a property path of the arguments to the `Mcp-Param-*` header that mirrors it (`wire.headers`).
-    `takes` is the server's own input schema if it takes less than the approved definition, which is shown.
+    `takes` is the server's own input schema if it takes less than the approved definition, which is shown. `sent_as` is
+    the name that the server gives it now; it differs from `own_name` if the server changed the spelling of an approved
+    name. Only requests to the server have it, and rules count if they match either name.
     """
 
     server: str
@@ -34,11 +36,14 @@ class ToolRecord:
     siblings: tuple[Mapping[str, Any], ...] = field(default=(), compare=False, repr=False)
     shared: str = field(default="", compare=False, repr=False)
     takes: Mapping[str, Any] | None = field(default=None, repr=False)
+    sent_as: str = ""
     name: str = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         # Each call asks for it several times.
         object.__setattr__(self, "name", canonical(self.prefix, self.own_name))
+        if not self.sent_as:
+            object.__setattr__(self, "sent_as", self.own_name)
 
     @property
     def only_for_apps(self) -> bool:

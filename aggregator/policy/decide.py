@@ -133,11 +133,14 @@ def _by_people(one: MatchedRule) -> Finding:
 
 
 def _by_default(facts: DecisionFacts) -> Finding:
+    target, sent = facts.target, facts.target.as_sent
+    named = f"{target}, which its server calls {sent.name} now," if sent is not None else str(target)
+    wanted = f'"{target.pattern}" and "{sent.pattern}"' if sent is not None else f'"{target.pattern}"'
     return Finding(
         "deny",
         "default",
-        f"nothing allows {facts.target} to agent {facts.agent}",
-        f'add "{facts.target.pattern}" to `allow` of agent {facts.agent} or of one of its roles ({facts.agent_source})',
+        f"nothing allows {named} to agent {facts.agent}",
+        f"add {wanted} to `allow` of agent {facts.agent} or of one of its roles ({facts.agent_source})",
         facts.agent_source,
     )
 

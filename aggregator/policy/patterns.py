@@ -9,7 +9,7 @@ Law 2: of a pattern over URIs only the text around the wildcards is respelled.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import translate
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
@@ -73,6 +73,8 @@ class Target:
 
     Of resources and skills: `listed` tells whether the server lists this very URI, `also` are other spellings that it
     lists. `skills` names the listed skills that contain the resource.
+
+    Of tools: `sent_as` is the name that the server gives an approved tool now, empty if it is the same.
     """
 
     kind: Kind
@@ -82,11 +84,17 @@ class Target:
     listed: bool = False
     also: tuple[str, ...] = ()
     skills: tuple[str, ...] = ()
+    sent_as: str = ""
 
     @property
     def full(self) -> str:
         """The canonical name, `prefix.name`."""
         return f"{self.prefix}.{self.name}"
+
+    @property
+    def as_sent(self) -> "Target | None":
+        """The same tool by the name that its server gives it now; None if that is its own."""
+        return replace(self, name=self.sent_as, sent_as="") if self.sent_as else None
 
     @property
     def names(self) -> TargetNames:

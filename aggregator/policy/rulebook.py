@@ -3,7 +3,7 @@
 Law: deciding is pure: no clock, no disk, no state but a cache of earlier rulings.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple
@@ -157,7 +157,7 @@ class AgentRules:
     def rule(self, tool: ToolRecord, *, trusted: bool) -> Ruling:
         """Return the decision with everything that goes with it; cached."""
         annotations = claimed_annotations(tool.definition, trusted=trusted)
-        key = (self.key, tool.server, tool.prefix, tool.own_name, annotations)
+        key = (self.key, tool.server, tool.prefix, tool.own_name, tool.sent_as, annotations)
         memory = self._shared.memory
         known = memory.get(key)
         if known is None:
@@ -215,7 +215,7 @@ class AgentRules:
                 annotations, read_only=bool(found["read_only"]), idempotent=bool(found["idempotent"])
             )
         claim = self.claims.get(target.server)
-        names = dict.fromkeys((target.name, target.full)) if target.kind == "tool" else ()
+        names = _plain_names(target) if target.kind == "tool" else ()
         return collect_findings(
             DecisionFacts(
                 agent=self.agent_id,
@@ -232,7 +232,20 @@ class AgentRules:
         )
 
     def matching(self, target: Target) -> Iterator[MatchedRule]:
-        """Yield every rule of the agent that speaks of `target`, the nearest first, in the order of places."""
+        """Yield every rule of the agent that speaks of `target`, the nearest first, in the order of places.
+
+        For a tool that its server calls otherwise now, a rule that grants something counts only if one does for the
+        other name too.
+        """
+        if (sent := target.as_sent) is None:
+            yield from self._matching(target)
+            return
+        found, others = list(self._matching(target)), list(self._matching(sent))
+        granted = {one.rule.field for one in found} & {one.rule.field for one in others}
+        every = {id(one.rule): one for one in (*found, *others)}
+        yield from (one for one in every.values() if one.rule.field not in GIVING or one.rule.field in granted)
+
+    def _matching(self, target: Target) -> Iterator[MatchedRule]:
         seen = replace(target, name=name) if (name := folded_name(target.name)) != target.name else None
         for step, index in self._indexes:
             matching = list(index.matching(target))
@@ -382,7 +395,14 @@ def unknown_agent(agent_id: str) -> Decision:
 
 def target_of(tool: ToolRecord) -> Target:
     """Return a tool as patterns see it: one without a prefix by the id of its server."""
-    return Target("tool", tool.server, tool.prefix or tool.server, tool.own_name)
+    sent_as = tool.sent_as if tool.sent_as != tool.own_name else ""
+    return Target("tool", tool.server, tool.prefix or tool.server, tool.own_name, sent_as=sent_as)
+
+
+def _plain_names(target: Target) -> Iterable[str]:
+    """Return the names by which bindings may mean a tool."""
+    sent = target.as_sent
+    return dict.fromkeys((target.name, target.full, *((sent.name, sent.full) if sent is not None else ())))
 
 
 def _limits_results(rule: Rule) -> bool:

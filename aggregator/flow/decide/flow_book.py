@@ -49,7 +49,12 @@ class FlowBook:
         return ToolFlow(labels, tuple(rule for rule in self.rules if rule.calls & labels), str(target))
 
     def labels_of(self, target: Target, claims: ToolAnnotations | None = None) -> frozenset[str]:
-        """Return the labels of a tool, resource or prompt, whether or not a flow rule names them."""
+        """Return the labels of a tool, resource or prompt, whether or not a flow rule names them.
+
+        A tool that its server calls otherwise now has the labels of both names.
+        """
+        if (sent := target.as_sent) is not None:
+            return self.labels_of(replace(target, sent_as=""), claims) | self.labels_of(sent, claims)
         if found := frozenset(rule.value for rule in self.matching(target)):
             return found
         if claims is None or not claims.says_open_world:
@@ -58,7 +63,9 @@ class FlowBook:
 
     def matching(self, target: Target) -> tuple[Rule, ...]:
         """Return the patterns of labels that match a target, by any spelling, in the order of labels and places."""
-        found = {id(rule): rule for rule in self._index.matching(target)}
-        if (seen := folded_name(target.name)) != target.name:
-            found |= {id(rule): rule for rule in self._index.matching(replace(target, name=seen))}
+        found: dict[int, Rule] = {}
+        for one in filter(None, (target, target.as_sent)):
+            found |= {id(rule): rule for rule in self._index.matching(one)}
+            if (seen := folded_name(one.name)) != one.name:
+                found |= {id(rule): rule for rule in self._index.matching(replace(one, name=seen))}
         return tuple(sorted(found.values(), key=lambda rule: (rule.value, rule.place, rule.pattern.text)))

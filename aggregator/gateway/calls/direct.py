@@ -301,7 +301,7 @@ class DirectCalls:
     def _onward(self, call: DirectCall, meta: Any, *, same_meta: bool) -> dict[str, Any]:
         """Return the params of a call for its upstream."""
         plan, params, arguments = call.plan, call.params, call.arguments
-        sent: dict[str, Any] = {"name": plan.tool.own_name}
+        sent: dict[str, Any] = {"name": plan.tool.sent_as}
         if arguments or "arguments" in params:
             sent["arguments"] = arguments
         trusted = plan.config.trusted

@@ -133,7 +133,7 @@ class Relay:
         call, plan, ruling, record, _ = checked.permitted
         tool = plan.tool
         params = {key: value for key, value in call.params.items() if key not in _NOT_FORWARDED_OF_CALL}
-        params["name"] = tool.own_name
+        params["name"] = tool.sent_as
         if checked.arguments or "arguments" in call.params:
             params["arguments"] = checked.arguments
         progress = direct.progress if direct is not None else None
