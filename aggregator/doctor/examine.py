@@ -182,7 +182,7 @@ class _Doctor:
         if config.loaded is not None:
             servers = config.loaded.config.servers
             ids = {server.id for server in servers}
-            self._findings += of_held(rows.held, rows.less, ids)
+            self._findings += of_held(rows.held, rows.less, rows.withheld, ids)
             self._findings += of_growing(rows.grows, servers)
             self._findings += of_asking(rows.asking, servers)
             self._findings += of_reports(rows.reports, ids)

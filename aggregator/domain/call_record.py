@@ -113,7 +113,7 @@ class CalledItem(NamedTuple):
     """The item that a call asked for, once it is resolved: None is unknown.
 
     `method` is that of the request; if it is not `tools/call`, it is also the `tool`, and there is no `schema_version`.
-    `tool` is the canonical name, `own_name` the one that the server gave the item.
+    `tool` is the canonical name, `own_name` the one that the server gave the item, of a tool the approved one.
     """
 
     method: str = TOOL_CALL

@@ -32,6 +32,7 @@ from aggregator.storage.records import (
     PIN_FAULT,
     PIN_VERSION,
     PINS_SUBJECT,
+    SERVED,
     ItemText,
     PinRow,
     SeenItem,
@@ -356,7 +357,8 @@ class Pins:
     async def approve(self, server: str, kind: str, name: str, digest: str | None, by: str, now: float) -> bool:
         """Pin the seen definition of an item. Return False if there is none, or it differs from `digest`.
 
-        `digest` None: pin it in any case. If it was another item before, which is gone, that one is forgotten.
+        `digest` None: pin it in any case. If it was another item before, which is gone or was served in its place, that
+        one is forgotten.
 
         Raises:
             StorageError: the database failed; nothing was written.
@@ -367,7 +369,7 @@ class Pins:
             mine &= columns.seen_digest == digest
         async with self._engine.write(PINS_SUBJECT) as connection:
             await connection.run_sync(self._lock, server)
-            before = await connection.scalar(select(columns.renamed_from).where(mine))
+            was = (await connection.execute(select(columns.renamed_from, columns.classes).where(mine))).first()
             done = await connection.execute(
                 update(pinned_items)
                 .where(mine)
@@ -382,9 +384,11 @@ class Pins:
                     }
                 )
             )
-            if done.rowcount and before is not None:
-                old = self._of(server) & (columns.kind == kind) & (columns.name == before) & (columns.classes == _GONE)
-                await connection.execute(delete(pinned_items).where(old))
+            if done.rowcount and was is not None and was.renamed_from is not None:
+                old = self._of(server) & (columns.kind == kind) & (columns.name == was.renamed_from)
+                # What was served in its place is not noted as gone.
+                gone = old if SERVED in (was.classes or "").split(",") else old & (columns.classes == _GONE)
+                await connection.execute(delete(pinned_items).where(gone))
             if done.rowcount:
                 still = (
                     await connection.execute(select(columns.item).where(self._of(server), columns.held == 1))

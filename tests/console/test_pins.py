@@ -194,3 +194,36 @@ async def test_only_what_a_held_template_leads_to_is_held(pinned: ConsoleHarness
             asked = {"agent": "clerk", "tool": f"resource:shop.{uri}"}
             verdict = (await post(client, "/console/policies/explain.json", **asked)).json()["verdict"]
             assert (verdict["held"] is not None) is held, uri
+
+
+async def test_a_tool_that_its_server_spells_otherwise(background: BackgroundLoop, tmp_path: Path) -> None:
+    shop = ChangingServer(tmp_path)
+    shop.says(tool("get-order"), tool("invoice"))
+    entry = {"command": sys.executable, "args": ["-I", "-S", str(PROGRAM), str(shop.file)]}
+    console = ConsoleHarness(background, tmp_path, {"shop": entry}, {"agents": {"clerk": {"allow": ["*"]}}})
+    sync = console.app.pins
+    assert sync is not None
+    await until(lambda: sync.settled, "the first sight is kept")
+    shop.says({**reworded("get-order", "Order."), "name": "get_order"}, tool("invoice"))
+    await console.background.elsewhere(_read_again(console))
+    await until(lambda: len(sync.waiting("shop")) == 1 and sync.settled, "the new name waits")
+    async with console.signed_in("operator") as client:
+        listed = (await client.get("/console/pins.json")).json()["servers"]
+        assert [(one["held"], one["waits"], one["changed"]) for one in listed] == [(0, 1, 1)]
+        for page in (
+            "/console/pins/shop",
+            "/console/pins/shop/item?kind=tool&item=get_order",
+            "/console/tools/shop.get-order",
+        ):
+            text = (await client.get(page)).text
+            assert (
+                "<bdi>get-order</bdi></code> is served; the server now calls it <code><bdi>get_order</bdi>" in text
+            ), page
+        assert "item=get_order" in (await client.get("/console/tools/shop.get-order")).text
+        assert "item=get_order" in (await client.get("/console")).text
+        assert (await client.get("/console/tools/shop.get_order")).status_code == 200
+        item = (await client.get("/console/pins/shop/item.json?kind=tool&item=get_order")).json()
+        assert (item["held"], item["waits"], item["served_as"]) == (False, True, "get-order")
+        await post(client, "/console/pins/shop/approve", kind="tool", item="get_order", digest=item["digest"])
+        await until(lambda: "shop.get_order" in names(console), "it is listed by its new name")
+        assert "shop.get-order" not in names(console)

@@ -354,7 +354,7 @@ def test_the_codes_without_a_seed_are_found_by_their_facts() -> None:
         *of_storage(StorageFacts(None, fault="refused", said="It lets nobody in."), audited=True),
         *of_reports({"shop": ReportCounts(1, 1)}, {"shop"}),
         *of_asking({"box"}, [entry("box")]),
-        *of_held({"shop": ("order",), "gone": ("x",)}, {}, {"shop"}),
+        *of_held({"shop": ("order",), "gone": ("x",)}, {}, {}, {"shop"}),
         *of_growing({"box"}, [entry("box")]),
         *of_storage(StorageFacts(None, fault="driver", said="It is not installed."), audited=True),
         *of_host(HostFacts("cursor", "Cursor", PLACE, entries=(of_folder,)), Path("/c.json"), None),

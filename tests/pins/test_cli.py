@@ -122,6 +122,88 @@ def test_what_is_served_as_approved_waits(shop: Shop, capsys: pytest.CaptureFixt
     assert check.check(shop.path) == status.status(shop.path) == 0
 
 
+def test_a_tool_that_its_server_spells_otherwise(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each command has both names, and the approved one is enough to approve the new one."""
+    (shop.folder / "policies").mkdir()
+    (shop.folder / "policies" / "main.yaml").write_text(
+        json.dumps({"agents": {"one": {"allow": ["shop.*"]}, "two": {"allow": ["shop.*"], "deny": ["shop.get_order"]}}})
+    )
+    shop.says(tool("get-order"), tool("invoice"))
+    shop.is_seen()
+    shop.says({**reworded("get-order", "Order."), "name": "get_order"}, tool("invoice"))
+    assert shop.is_seen() == ["get-order", "invoice"]
+    capsys.readouterr()
+    both = "`get-order` is served; the server now calls it `get_order`"
+    assert status.status(shop.path) == 1
+    printed = capsys.readouterr().out
+    assert "shop    database  3       1        1        0     0        0" in printed
+    assert f"shop.get_order: waits; {both}: it was `get-order` before" in printed
+    assert "1 of them under the approved name, which the server spells otherwise, nothing that" in printed
+    assert difference.diff(shop.path, "shop", "get-order") == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("shop.get_order: it was `get-order` before")
+    assert both in printed
+    assert check.check(shop.path) == 1
+    assert capsys.readouterr().out.splitlines()[0] == (
+        "shop: 3 items, 1 differs from the database, 1 wait, served as approved, 0 held."
+    )
+    assert check.check(shop.path, as_json=True) == 1
+    [found] = json.loads(capsys.readouterr().out)["servers"]
+    assert [(one["name"], one["waits"], one["held"]) for one in found["changes"]] == [("get_order", True, False)]
+    assert found["removed"] == []
+    for connect in (False, True):
+        code, said = explained(shop, capsys, "one", "shop.get-order", connect=connect)
+        assert code == 0
+        assert both in said
+        assert "one, shop.get-order: allow" in said
+        code, said = explained(shop, capsys, "one", "shop.get_order", connect=connect)
+        assert code == 1
+        assert said.startswith("shop.get_order: held: it was `get-order` before")
+        code, said = explained(shop, capsys, "two", "shop.get-order", connect=connect)
+        assert code == 1
+        assert "shop.get_order" in said
+    lines = explained(shop, capsys, "one")[1].splitlines()
+    assert [line.partition("  held")[0] for line in lines] == [
+        "allow   shop.get-order",
+        "allow   shop.get_order",
+        "allow   shop.invoice",
+        "allow   shop.announce",
+    ]
+    assert approval.approve(shop.path, "shop", ["get-order"]) == 0
+    assert "Approved shop.get_order: it was `get-order` before" in capsys.readouterr().out
+    assert shop.is_seen() == ["get_order", "invoice"]
+    assert check.check(shop.path) == status.status(shop.path) == 0
+
+
+def test_a_lock_file_moves_a_tool_that_its_server_spells_otherwise(shop: Shop) -> None:
+    shop.says(tool("get-order"), tool("invoice"))
+    assert check.check(shop.path, write=True) == 0
+    shop.says({**tool("get-order"), "name": "get_order"}, tool("invoice"))
+    assert shop.is_seen() == ["get-order", "invoice"]
+    assert check.check(shop.path) == 1
+    assert approval.approve(shop.path, "shop", ["get_order"]) == 0
+    assert sorted(json.loads(shop.lock.read_bytes())["servers"]["shop"]["tools"]) == [
+        "announce",
+        "get_order",
+        "invoice",
+    ]
+    assert shop.is_seen() == ["get_order", "invoice"]
+    assert check.check(shop.path) == 0
+
+
+async def test_the_doctor_has_both_names_of_a_tool(shop: Shop) -> None:
+    shop.says(tool("get-order"), tool("invoice"))
+    await asyncio.to_thread(shop.is_seen)
+    shop.says({**tool("get-order"), "name": "get_order"}, tool("invoice"))
+    await asyncio.to_thread(shop.is_seen)
+    home = shop.folder / "home"
+    home.mkdir()
+    answer = await run("doctor", "--json", "--config", str(shop.path), cwd=shop.folder, stdin=b"", HOME=str(home))
+    found = {one["code"]: one["message"] for one in json.loads(answer.out)["findings"]}
+    assert "`get-order` is served; the server now calls it `get_order`." in found["definitions_held"]
+    assert "tools_missing" not in found
+
+
 def test_changes_that_the_settings_accept_are_a_count(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     """A release of an SDK writes each schema in another way: that is one line, beside those of what waits."""
     shop.is_seen()

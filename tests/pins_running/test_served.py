@@ -423,12 +423,14 @@ async def test_an_upgrade_is_told_from_tools_that_come_while_it_runs(shop: Chang
 
 
 async def test_names_with_other_signs_between_words_are_said(shop: ChangingServer) -> None:
-    """1 of issue 32: a release that writes `_` for `-` takes all tools away, until one approval."""
+    """1 of issue 32: a release writes `_` for `-`, and changed the tools so that approved calls would fail."""
     names = ["read-order", "write-order", "send-order", "list-orders", "count-orders"]
     shop.says(*(tool(name) for name in names))
     async with running(shop.config(), storage=shop.storage) as harness:
         await harness.settled()
-        shop.says(*({**tool(name), "name": name.replace("-", "_")} for name in names))
+        # With an argument more that is required, so that approved calls would fail.
+        asks = {"inputSchema": schema("title", title=_TITLE)}
+        shop.says(*({**tool(name), **asks, "name": name.replace("-", "_")} for name in names))
         await read(harness, shop)
         await harness.settled()
         text = (await use(harness, "list_servers", {}))["content"][0]["text"]

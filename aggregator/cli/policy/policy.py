@@ -62,7 +62,11 @@ def check(path: Path | None, connect: bool = False, as_json: bool = False) -> in
     setup = setup_for(path)
     rulebook, problems = rulebook_of(setup)
     if rulebook is not None:
-        problems = [*problems, *lint(rulebook, setup.known(connect))]
+        known = setup.known(connect)
+        # Rules may name a tool as it was approved, or as its server calls it.
+        if known.tools is not None:
+            known = replace(known, tools=(*known.tools, *held_pins(path).served()))
+        problems = [*problems, *lint(rulebook, known)]
     errors = [problem for problem in problems if problem.severity == "error"]
     if as_json:
         say(json.dumps(_report(setup, rulebook, problems), ensure_ascii=False, indent=2))
@@ -98,22 +102,23 @@ def explain(
     except OperatorError:
         # A tool can be held without rules too, and while they cannot be used.
         if tool is not None:
-            _held(path, find_by_full_name(tool, setup.servers, ()))
+            _held(held_pins(path), find_by_full_name(tool, setup.servers, ()))
         raise
-    known = setup.known(connect or tool is None)
+    known, pins = setup.known(connect or tool is None), held_pins(path)
     earlier = _earlier(after, rulebook, setup, known)
+    tools = (*(served := pins.served()), *(known.tools or ()))
     if tool is None:
         assert agent is not None
-        allowed = tools_allowed(rulebook, agent, known.tools or (), setup.trusted, earlier=earlier)
-        _say_allowed(allowed, held_pins(path))
+        allowed = tools_allowed(rulebook, agent, tools, setup.trusted, earlier=earlier)
+        _say_allowed(allowed, pins)
         return 0 if allowed else 1
-    thing = find_by_full_name(tool, setup.servers, known.tools or ())
-    missing = said_of_missing(thing, known, setup.config, setup.storage)
+    thing = find_by_full_name(tool, setup.servers, tools)
+    missing = said_of_missing(thing, known, setup.config, setup.storage) if thing not in served else None
     if missing is not None:
         say(missing)
         if agent is None:
             return 1
-    held = _held(path, thing) if missing is None else None
+    held = _held(pins, thing) if missing is None else None
     trusted = setup.trusted.get(thing.server, False)
     if agent is None:
         for name, decision in agents_allowed(rulebook, thing, trusted=trusted, earlier=earlier):
@@ -152,17 +157,18 @@ def explain_token(
     say("\n".join(token_lines(facts, refused, found)))
     if found.agent_id is None:
         return 1
-    known = setup.known(connect or tool is None)
+    known, pins = setup.known(connect or tool is None), held_pins(path)
     earlier = _earlier(after, rulebook, setup, known)
+    tools = (*(served := pins.served()), *(known.tools or ()))
     if tool is None:
-        allowed = tools_allowed(rulebook, found.agent_id, known.tools or (), setup.trusted, found, earlier)
-        _say_allowed(allowed, held_pins(path))
+        allowed = tools_allowed(rulebook, found.agent_id, tools, setup.trusted, found, earlier)
+        _say_allowed(allowed, pins)
         return 1 if refused is not None or not allowed else 0
-    thing = find_by_full_name(tool, setup.servers, known.tools or ())
-    missing = said_of_missing(thing, known, setup.config, setup.storage)
+    thing = find_by_full_name(tool, setup.servers, tools)
+    missing = said_of_missing(thing, known, setup.config, setup.storage) if thing not in served else None
     if missing is not None:
         say(missing)
-    held = _held(path, thing) if missing is None else None
+    held = _held(pins, thing) if missing is None else None
     trusted = setup.trusted.get(thing.server, False)
     explanation = explain_one(rulebook, found.agent_id, thing, trusted=trusted, found=found, earlier=earlier)
     say(explanation if missing is None else replace(explanation, changes=()))
@@ -190,9 +196,8 @@ def _say_allowed(allowed: Sequence[tuple[ToolRecord, Decision]], pins: HeldPins)
         say(said)
 
 
-def _held(path: Path | None, thing: ToolRecord | Target) -> HeldPin | None:
+def _held(pins: HeldPins, thing: ToolRecord | Target) -> HeldPin | None:
     """Return why a target is held, and print it before the decision of the rules; None if it is not."""
-    pins = held_pins(path)
     if pins.unknown is not None:
         say(f"{_UNKNOWN}: {pins.unknown}", file=sys.stderr)
     held = pins.of(thing)

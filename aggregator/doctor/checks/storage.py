@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from aggregator import DISTRIBUTION
 from aggregator.doctor.finding import CheckFinding, found
+from aggregator.pins.decide.spelling import said_of_respelled
 
 DatabaseFault = Literal[
     "url", "folder", "read_only", "damaged", "locked", "too_new", "too_old", "unreachable", "refused", "driver"
@@ -92,19 +93,26 @@ def of_chain(begun_with: str | None, key: str | None) -> Iterator[CheckFinding]:
 
 
 def of_held(
-    held: Mapping[str, Sequence[str]], less: Mapping[str, Sequence[str]], servers: Collection[str]
+    held: Mapping[str, Sequence[str]],
+    less: Mapping[str, Sequence[str]],
+    withheld: Mapping[tuple[str, str], str],
+    servers: Collection[str],
 ) -> Iterator[CheckFinding]:
     """Yield the configured servers with definitions that wait for an approval, given by their names. `less`: those of
-    which the server no longer takes all approved calls.
+    which the server no longer takes all approved calls. `withheld`: by server and name, the approved names under which
+    tools are served that their servers spell otherwise now.
     """
     for server, names in held.items():
         if server in servers:
             refused = less.get(server, ())
             some = f" Calls of {_some(refused)} that the server no longer takes are refused." if refused else ""
+            respelled = [said_of_respelled(old, name) for name in names if (old := withheld.get((server, name)))]
+            more = ["and others"] if len(respelled) > _NAMED else []
+            otherwise = f" {', '.join([*respelled[:_NAMED], *more])}." if respelled else ""
             yield found(
                 "definitions_held",
                 f"{server} has definitions that wait for an approval: {_some(names)}. What was approved goes on, "
-                f"unless all calls of it could fail.{some}",
+                f"unless all calls of it could fail.{some}{otherwise}",
                 f"Look at `aggregator pins diff {server}`, then run `aggregator pins approve {server}`.",
                 server,
             )

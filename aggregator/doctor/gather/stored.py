@@ -14,7 +14,8 @@ _MONTH: Final = 30 * 86_400.0
 _KEYS: Final = "SELECT key_id, agent_id, expires, revoked, last_used FROM api_keys ORDER BY created"
 _HEAD: Final = "SELECT key_id FROM audit_heads WHERE chain = 0"
 _HELD: Final = (
-    "SELECT server, kind, name, entry, classes FROM pinned_items WHERE held = 1 ORDER BY server, kind, name LIMIT 1000"
+    "SELECT server, kind, name, entry, classes, renamed_from FROM pinned_items "
+    "WHERE held = 1 ORDER BY server, kind, name LIMIT 1000"
 )
 # Of the last entry of each server in a configuration.
 _HABITS: Final = (
@@ -33,16 +34,17 @@ _CALLS: Final = "SELECT server_id, count(*) FROM mcp_tool_call_log WHERE started
 class StoredRows:
     """The rows of a database: the keys without their hashes; `chained` names the key that the audit log was begun
     with. `held` are the names of definitions that wait, by server; `less` are those among them whose servers take less
-    than the approved definitions, which are served; `withheld` are the tools among them that no host gets, as server
-    and own name. Servers of `grows` have added tools while they were connected, those of `asking` have
-    asked hosts during calls. `reports` are the tools that agents reported, by server.
+    than the approved definitions, which are served; `withheld` are the tools among them that no host gets by this name,
+    as server and own name, each with the approved name under which hosts get it, or an empty one. Servers of `grows`
+    have added tools while they were connected, those of `asking` have asked hosts during calls. `reports` are the tools
+    that agents reported, by server.
     """
 
     keys: tuple[Mapping[str, object], ...] = ()
     chained: str | None = None
     held: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     less: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    withheld: frozenset[tuple[str, str]] = frozenset()
+    withheld: Mapping[tuple[str, str], str] = field(default_factory=dict)
     grows: frozenset[str] = frozenset()
     asking: frozenset[str] = frozenset()
     reports: Mapping[str, ReportCounts] = field(default_factory=dict)
@@ -56,7 +58,7 @@ class _HeldRows(NamedTuple):
 
     names: dict[str, tuple[str, ...]]
     less: dict[str, tuple[str, ...]]
-    withheld: set[tuple[str, str]]
+    withheld: dict[tuple[str, str], str]
     grows: set[str]
 
 
@@ -72,7 +74,7 @@ def stored_rows(rows: Rows, entries: Mapping[str, str]) -> StoredRows:
         _first(rows, _HEAD),
         held.names,
         held.less,
-        frozenset(held.withheld),
+        held.withheld,
         frozenset(held.grows).union(server for server, kind in habits if kind == GROWS),
         frozenset(server for server, kind in habits if kind == ASKS),
         {server: ReportCounts(*counts) for server, *counts in rows(_REPORTS, {})},
@@ -95,16 +97,16 @@ def _keys(rows: Rows) -> tuple[Mapping[str, object], ...]:
 
 def _held(rows: Rows, entries: Mapping[str, str]) -> _HeldRows:
     """Return the definitions that wait for an approval in this configuration."""
-    found = _HeldRows({}, {}, set(), set())
-    for server, kind, name, entry, classes in rows(_HELD, {}):
+    found = _HeldRows({}, {}, {}, set())
+    for server, kind, name, entry, classes, before in rows(_HELD, {}):
         # Rows of other configurations are not this one's to approve; those without an entry go to it.
         if not entry or entries.get(server, entry) == entry:
             found.names[server] = (*found.names.get(server, ()), name or kind)
             markers = str(classes or "").split(",")
-            if kind == "tool" and SERVED not in markers:
-                found.withheld.add((server, name))
+            if kind == "tool" and (before or SERVED not in markers):
+                found.withheld[server, name] = before if before and SERVED in markers else ""
             if TAKES_LESS in markers:
-                found.less[server] = (*found.less.get(server, ()), name)
+                found.less[server] = (*found.less.get(server, ()), before or name)
             if ADDED_LATER in markers:
                 found.grows.add(server)
     return found

@@ -4,9 +4,9 @@ import asyncio
 import logging
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, get_args
 from urllib.parse import urlsplit
@@ -40,6 +40,7 @@ from aggregator.upstream.upstream import Upstream
 _NOISE: Final = "aggregator.upstream.transports.stdio"
 # Lines on stderr of which a cause can be read; the first of one fault may stand far above its end.
 _WORDS: Final = 60
+_NONE: Final[Mapping[tuple[str, str], str]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +73,13 @@ async def try_servers(
     agent: str,
     patience: float,
     calls: Mapping[str, int],
-    withheld: Collection[tuple[str, str]] = (),
+    withheld: Mapping[tuple[str, str], str] = _NONE,
     shown: Shown = not_shown,
 ) -> TrialResult:
     """Connect every server once, in at most `patience` seconds.
 
-    calls: those of the last 30 days by server. withheld: tools that no host gets until they are approved, as server and
-    own name.
+    calls: those of the last 30 days by server. withheld: tools that no host gets by their own names until they are
+    approved, as server and own name, each with the approved name under which hosts get it, or an empty one.
     """
     live = await asyncio.to_thread(read_policies, loaded.policies)
     config = _searching(_bounded(loaded.config.all_started(), patience))
@@ -118,7 +119,7 @@ async def _result(
     agent: str,
     noisy: "_NoisyServers",
     calls: Mapping[str, int],
-    withheld: Collection[tuple[str, str]],
+    withheld: Mapping[tuple[str, str], str],
 ) -> TrialResult:
     known = _same(loaded.config.servers)
     servers = [_tried(app, one, loaded, known, calls, noisy.servers) for one in app.upstreams.values()]
@@ -132,7 +133,8 @@ async def _result(
     cost = await app.browser.cost(Principal(agent))
     # The trial has no pins; a host does not get these tools.
     may = await app.browser.tools(view)
-    shown = [tool for tool in may if (tool.server, tool.own_name) not in withheld]
+    named = ((tool, withheld.get((tool.server, tool.own_name))) for tool in may)
+    shown = [replace(tool, own_name=name) if name else tool for tool, name in named if name != ""]
     tools = cost.tools - (len(may) - len(shown))
     short = loaded.config.stdio.expose or loaded.config.expose
     listed = view.expose(short)
@@ -150,7 +152,8 @@ async def _result(
         denials,
         len(every),
         _shortened(every, loaded.config.name_limit),
-        _policies(loaded, live, every),
+        # Rules may name a tool as it was approved, or as its server calls it.
+        _policies(loaded, live, (*every, *(tool for tool in shown if tool.sent_as != tool.own_name))),
     )
 
 

@@ -294,6 +294,8 @@ class CatalogBuilder:
             shown, withheld = valid, judged.held
             if judged.served:
                 shown, lost = yield from self._served_steps(config, kind, definitions, naming, judged)
+                # What a server lists under another spelling of an approved name is held beside the approved item.
+                shown += tuple(one for one in valid if one.own_name in withheld and withheld[one.own_name].served)
                 withheld = {**withheld, **lost}
                 judged = replace(judged, held=withheld)
             found, held = _apart(shown, withheld)
@@ -311,11 +313,12 @@ class CatalogBuilder:
     ) -> Steps[tuple[tuple[Any, ...], dict[str, HeldItem]]]:
         """Return the records of a list with approved definitions in place of changed ones, and those that cannot be."""
         key = LIST_METHODS[kind].named_by
+        by_listed = {one.sent_as or name: one for name, one in judged.served.items()}
         in_place: list[Any] = []
         for definition in definitions:
             yield
             own = definition.get(key) if isinstance(definition, dict) else None
-            served = judged.served.get(own) if isinstance(own, str) else None
+            served = by_listed.get(own) if isinstance(own, str) else None
             in_place.append(definition if served is None else served.definition)
         records, _ = yield from self._valid_steps(config, kind, in_place, naming)
         before = self._known.get((config.id, kind))
@@ -325,7 +328,7 @@ class CatalogBuilder:
             yield
             if (served := judged.served.get(record.own_name)) is not None:
                 if isinstance(record, ToolRecord):
-                    record = replace(record, version=served.version, takes=served.takes)
+                    record = replace(record, version=served.version, takes=served.takes, sent_as=served.sent_as)
                 elif served.takes is not None:
                     record = replace(record, takes=served.takes)
                 old = same.get(record.own_name)

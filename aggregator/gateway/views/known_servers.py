@@ -150,7 +150,7 @@ class KnownServers:
         items = (held.item(item) for item in held.items.items if view.shows(item))
         tools = (held.tool(tool) for tool in held.tools.tools if view.is_visible(tool))
         for one in (*tools, *items):
-            if one is not None:
+            if one is not None and not one.served:
                 found.setdefault(one.server, []).append(one)
         return found
 

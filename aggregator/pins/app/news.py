@@ -95,9 +95,7 @@ class PinNews:
             change = changes[one.name]
             what = "renamed" if one.renamed_from is not None else ("new" if change.before is None else "changed")
             served = SERVED in one.classes
-            state = ("changed and waits" if served else "is held") if one.held else "changed"
-            item = f"{kind} {one.name!r:.80}" if one.name else f"text of {kind}"
-            said = f"{server}: {item} {state}: {change.sentence}"
+            said = f"{server}: {_state(kind, one, served=served)}: {change.sentence}"
             said += "; what was approved is served" if served else ""
             said += ", and calls that the server no longer takes are refused" if TAKES_LESS in one.classes else ""
             # `upgraded` warns of all that waits, in one line.
@@ -138,6 +136,14 @@ class PinNews:
         )
         why = found[0][1] if len(found) == 1 else f"{versions}: {said}" if versions else said
         self._events.definitions_held(server, names, why)
+
+
+def _state(kind: PinKind, one: SeenItem, *, served: bool) -> str:
+    """Return an item and its state."""
+    item = f"{kind} {one.name!r:.80}" if one.name else f"text of {kind}"
+    if served and one.renamed_from is not None:
+        return f"{kind} {one.renamed_from!r:.80} is served, and the server now calls it {one.name!r:.80}"
+    return f"{item} {('changed and waits' if served else 'is held') if one.held else 'changed'}"
 
 
 def _count(number: int, kind: PinKind) -> str:

@@ -197,7 +197,7 @@ class PinSync:
         """Have the next answer of a server say which tools it added over the same connection, and that wait."""
         server, judged = upstream.config.id, self._builder.examined(upstream, "tool")
         held = judged.held.values() if judged is not None else ()
-        new = [one for one in held if (one.new or one.before) and not one.unprotected]
+        new = [one for one in held if (one.new or one.before) and not (one.unprotected or one.served)]
         names, before = {one.name for one in new}, self._added.get(server, set())
         self._added[server] = names
         if again and names - before:

@@ -11,7 +11,7 @@ from aggregator.cli.runtime.writer import say
 from aggregator.domain.errors import OperatorError
 from aggregator.pins.cli.difference import print_open
 from aggregator.pins.cli.open_items import OpenItem, looked_for, open_items
-from aggregator.pins.cli.pin_files import PinFiles, label, pin_files, shown
+from aggregator.pins.cli.pin_files import PinFiles, label, pin_files, served_under, shown
 
 
 def approve(
@@ -73,7 +73,11 @@ def _lock(files: PinFiles, approved: list[OpenItem]) -> None:
     locked = {server: dict(pins) for server, pins in files.locked.items()}
     written = [one for one in approved if one.row.server in locked]
     for one in written:
-        locked[one.row.server][one.change.key] = one.change.after
+        pins = locked[one.row.server]
+        if (before := served_under(one.row)) is not None:
+            # Its server does not list this name.
+            pins.pop((one.change.kind, before), None)
+        pins[one.change.key] = one.change.after
     if written:
         files.write({server: pins.values() for server, pins in locked.items()})
         say(f"Wrote {shown(files.lock)}.")

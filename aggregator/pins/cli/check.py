@@ -3,10 +3,12 @@
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from aggregator.catalog.validate import is_taken
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.tables import one_line
 from aggregator.cli.runtime.writer import say
@@ -19,6 +21,7 @@ from aggregator.pins.decide.comparison import compare, waits
 from aggregator.pins.decide.definition import pinned_item
 from aggregator.pins.decide.flags import OtherServers, ToolIndex, flags_of
 from aggregator.pins.decide.serving import approved_definition
+from aggregator.pins.decide.spelling import Spellings
 from aggregator.pins.decide.values import Comparison, Flag, ItemChange, ItemKey, PinKind, PinnedItem
 from aggregator.pins.gateway.book import rules_of
 
@@ -110,12 +113,15 @@ def _checked(said: CurrentDefinitions, locked: Pins | None, stored: Pins | None,
         for one in compared.changes
         if waits(one, rules.on_change, shows_new=rules.shows_new) or (rules.asks and one.before is None)
     }
+    spellings = Spellings(pins, {*given, *said.left_out}, partial(is_taken, said.config))
+    serving = ((one, pins.get(one.key) or spellings.pin(one, pins)) for one in compared.changes if one.key in kept)
     served = {
-        key: approved
-        for key in kept
-        if (pin := pins.get(key)) is not None
-        and (approved := approved_definition(pin.kind, pin.definition, given[key])) is not None
+        one.key: approved
+        for one, pin in serving
+        if pin is not None and (approved := approved_definition(pin.kind, pin.definition, given[one.key])) is not None
     }
+    respelled = {("tool", one.renamed_from) for one in compared.changes if one.key in served}
+    compared = replace(compared, removed=tuple(key for key in compared.removed if key not in respelled))
     waiting, less = frozenset(served), frozenset(key for key, one in served.items() if one.takes is not None)
     baseline = "lock file" if locked is not None else "database"
     return CheckedServer(said.config, baseline, compared, frozenset(kept - waiting), waiting, less, now)
@@ -138,7 +144,9 @@ def _print(one: CheckedServer, files: PinFiles, write: bool) -> None:
     counts = f"{len(one.waiting)} wait, served as approved, {len(one.held)} held"
     say(f"{server}: {len(one.now)} items, {differ} from {where}, {counts}.")
     for change in changes:
-        waits_as = waiting_state(takes_less=True) if change.key in one.less else "waits"
+        waits_as = "waits"
+        if change.key in one.less or change.renamed_from is not None:
+            waits_as = waiting_state(change.renamed_from, change.name, takes_less=change.key in one.less)
         state = "held" if change.key in one.held else waits_as if change.key in one.waiting else "accepted"
         classes = ", ".join(sorted(change.classes))
         say(f"  {label(server, change.kind, change.name)}: {state}: {change.sentence} ({classes})")

@@ -2,6 +2,7 @@
 it.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,10 +13,13 @@ from aggregator.catalog.templates import fits
 from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.tables import minute, one_line
 from aggregator.config.errors import ConfigMissing
+from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.names import Style, canonical
 from aggregator.domain.records import ToolRecord
-from aggregator.pins.cli.pin_files import PinFiles, by_key, pin_files, waits
-from aggregator.pins.decide.values import ItemKey
+from aggregator.pins.cli.pin_files import PinFiles, by_key, pin_files, served_under, waits
+from aggregator.pins.decide.spelling import said_of_respelled
+from aggregator.pins.decide.values import ItemKey, PinnedItem
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import target_of
 from aggregator.skills.uris import directories, directory_name, skill_name
@@ -70,14 +74,31 @@ class HeldPins:
         target = thing if isinstance(thing, Target) else target_of(thing)
         rows = self.rows.get(target.server, _OPEN)
         for row in rows.values():
-            said = self._said(row, rows, served=True) if _is_about(row, target) else None
+            before = served_under(row)
+            about = (row.kind, before) == (target.kind, target.name) if before is not None else _is_about(row, target)
+            said = self._said(row, rows, served=True) if about else None
             if said is not None:
                 command = f"aggregator pins diff {target.server} {quote(row.name)}".rstrip()
-                return HeldPin(said, command, takes_less=TAKES_LESS in row.classes)
+                why = said if before is None else f"{said_of_respelled(before, row.name)}: {said}"
+                return HeldPin(why, command, takes_less=TAKES_LESS in row.classes)
         return None
 
+    def served(self) -> tuple[ToolRecord, ...]:
+        """Return the tools that are served under their approved names, which their servers spell otherwise now."""
+        if self.files is None:
+            return ()
+        found: list[ToolRecord] = []
+        for server in self.files.loaded.config.servers:
+            rows = dict(self.rows.get(server.id, _OPEN))
+            for row in rows.values():
+                change = self.files.change(row, rows) if served_under(row) is not None else None
+                if change is not None and change.before is not None:
+                    found.append(_record(server, change.before, row.name))
+        return tuple(found)
+
     def _said(self, row: PinRow, rows: Mapping[ItemKey, PinRow], *, served: bool = False) -> str | None:
-        if self.files is None or not row.held or waits(row) is not served:
+        is_served = waits(row) and (served or served_under(row) is None)
+        if self.files is None or not row.held or is_served is not served:
             return None
         change = self.files.change(row, dict(rows))
         if change is None:
@@ -99,6 +120,13 @@ def held_pins(path: Path | None) -> HeldPins:
         return HeldPins()
     except OperatorError as error:
         return HeldPins(unknown=str(error))
+
+
+def _record(server: ServerConfig, pin: PinnedItem, sent_as: str) -> ToolRecord:
+    name = canonical(server.prefix, pin.name)
+    listed: dict[Style, str] = {"canonical": name, "compatible": name}
+    definition = json.loads(pin.definition)
+    return ToolRecord(server.id, server.prefix, pin.name, definition, listed, server.timeout, sent_as=sent_as)
 
 
 def _is_about(row: PinRow, target: Target) -> bool:

@@ -11,7 +11,7 @@ from aggregator.cli.runtime.tables import one_line
 from aggregator.cli.runtime.writer import say
 from aggregator.domain.errors import OperatorError
 from aggregator.pins.cli.connected import look
-from aggregator.pins.cli.pin_files import PinFiles, by_key, label
+from aggregator.pins.cli.pin_files import PinFiles, by_key, label, served_under
 from aggregator.pins.decide.values import ItemChange
 from aggregator.storage.errors import StorageError
 from aggregator.storage.records import PinRow
@@ -89,5 +89,7 @@ def _named(items: Sequence[OpenItem], server: str, prefix: str, name: str) -> Op
 def _spellings(row: PinRow, server: str, prefix: str) -> set[str]:
     if row.kind == "instructions":
         return {"instructions"}
-    full = {f"{one}{sign}{row.name}" for one in (server, prefix) if one for sign in (".", "__")}
-    return {row.name, f"{row.kind}:{row.name}", *full}
+    # What is served under its approved name is found by that too.
+    names = {row.name, served_under(row) or row.name}
+    full = {f"{one}{sign}{name}" for name in names for one in (server, prefix) if one for sign in (".", "__")}
+    return {*names, *(f"{row.kind}:{name}" for name in names), *full}

@@ -16,6 +16,7 @@ from aggregator.editing.replace import read_file, replace_file
 from aggregator.pins.app.locked import lock_beside
 from aggregator.pins.decide.comparison import item_change
 from aggregator.pins.decide.lock_file import LockFileError, read_lock, write_lock
+from aggregator.pins.decide.spelling import said_of_respelled
 from aggregator.pins.decide.upgrade import OpenCounts, between
 from aggregator.pins.decide.values import FLAGS, Flag, ItemChange, ItemKey, PinKind, PinnedItem
 from aggregator.storage.database import open_database
@@ -180,16 +181,27 @@ def waits(row: PinRow) -> bool:
     return row.held and SERVED in row.classes
 
 
+def served_under(row: PinRow) -> str | None:
+    """Return the approved name under which a tool is served that its server spells otherwise now; None for others."""
+    return row.renamed_from if waits(row) else None
+
+
 def state_of(row: PinRow) -> str:
     """Return in words what hosts are shown of an item that changed."""
+    if waits(row):
+        return waiting_state(served_under(row), row.name, takes_less=TAKES_LESS in row.classes)
     if row.held:
-        return waiting_state(takes_less=TAKES_LESS in row.classes) if waits(row) else "held"
+        return "held"
     return "served as approved" if SERVED in row.classes else "shown"
 
 
-def waiting_state(*, takes_less: bool) -> str:
-    """Return in words the state of an item that is served as it was approved, while its current definition waits."""
-    return "waits, served as approved" + (", calls that the server no longer takes are refused" if takes_less else "")
+def waiting_state(before: str | None, name: str, *, takes_less: bool) -> str:
+    """Return in words the state of an item that is served as it was approved, while its current definition waits.
+
+    before: the name under which it is served, if the server spells it otherwise now.
+    """
+    served = f"waits; {said_of_respelled(before, name)}" if before is not None else "waits, served as approved"
+    return served + (", calls that the server no longer takes are refused" if takes_less else "")
 
 
 def upgrades(rows: Iterable[PinRow], versions: Mapping[str, tuple[str, str]]) -> dict[str, str]:

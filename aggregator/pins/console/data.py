@@ -78,14 +78,16 @@ def unremembered(server: str, kind: str, name: str) -> PinRow:
 
 def listed(server: str, row: PinRow, held: HeldItem | None) -> dict[str, Any]:
     """Return one definition as a list entry; `held` has the reason why it is held now."""
+    waits = held is None and row.held and SERVED in row.classes
     return {
         "kind": row.kind,
         "name": bounded(row.name, NAME),
         "own_name": row.name,
         "href": pin_link(server, row.kind, row.name),
         "held": held is not None or is_held(row),
-        "waits": held is None and row.held and SERVED in row.classes,
-        "takes_less": held is None and row.held and TAKES_LESS in row.classes,
+        "waits": waits,
+        "served_as": bounded(row.renamed_from or "", NAME) if waits else "",
+        "takes_less": waits and TAKES_LESS in row.classes,
         "why": held.why if held is not None else "",
         "changed": is_changed(row),
         "gone": _REMOVED in row.classes,

@@ -5,9 +5,10 @@ from datetime import UTC, datetime
 from shlex import quote
 
 from aggregator.domain.missing import ItemHeld, ToolHeld
-from aggregator.domain.names import loosened
+from aggregator.domain.names import canonical, loosened
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.cut import cut_between_words
+from aggregator.pins.decide.spelling import said_of_respelled
 from aggregator.pins.gateway.state import HeldItem
 
 # Characters of a name in a command.
@@ -18,6 +19,10 @@ _EXAMPLES = 3
 
 def tool_held(tool: ToolRecord, held: HeldItem) -> ToolHeld:
     """Return the error for a call of a held tool."""
+    if held.served and held.before:
+        served = canonical(tool.prefix, held.before)
+        said = f"{tool.name} is held: it is a new name of {served}, which is served until the new one is approved."
+        return ToolHeld(tool.name, f"{said} Call {served}. {_look_at(held)}", meant=tool, server=held.server)
     return ToolHeld(tool.name, f"{tool.name} {_said(held)}", meant=tool, server=held.server)
 
 
@@ -53,6 +58,7 @@ def held_note(held: Sequence[HeldItem], waiting: Sequence[HeldItem] = ()) -> str
         said.append(f"{_counted(renamed)} renamed and held until approved{_examples(renamed)}")
     if waiting:
         said.append(f"{_counted(waiting)} served as approved: newer definitions wait")
+    said += _respelled(waiting)
     if less := [one for one in waiting if one.takes_less]:
         said.append(f"of {_counted(less)} the server takes less now, and refuses other calls")
     if open_items := [*new, *renamed, *waiting]:
@@ -77,6 +83,13 @@ def _examples(renamed: Sequence[HeldItem]) -> str:
     return f" ({', '.join([*said, '...'] if len(renamed) > len(said) else said)})" if said else ""
 
 
+def _respelled(waiting: Sequence[HeldItem]) -> list[str]:
+    """Return the first served items that the server calls otherwise now; their new names have the approved words."""
+    found = [said_of_respelled(one.name, one.sent_as) for one in waiting if one.sent_as]
+    more = [f"{len(found) - _EXAMPLES} others too"] if len(found) > _EXAMPLES else []
+    return [*found[:_EXAMPLES], *more]
+
+
 def _is_spelled_otherwise(held: HeldItem) -> bool:
     """Return whether a new name differs from the approved one in case and signs between words alone."""
     return len(held.name) <= _NAME and held.name.isascii() and loosened(held.name) == loosened(held.before)
@@ -96,5 +109,9 @@ def _said(held: HeldItem) -> str:
     if held.approved is not None:
         named = f" as `{cut_between_words(held.before, _NAME)}`" if held.before else ""
         since = f"since it was approved on {datetime.fromtimestamp(held.approved, UTC).date().isoformat()}{named}, "
+    return f"is held: {since}{held.why}. {_look_at(held)}"
+
+
+def _look_at(held: HeldItem) -> str:
     shown = f"{held.server} {quote(held.name)}" if len(held.name) <= _NAME and held.name.isprintable() else held.server
-    return f"is held: {since}{held.why}. An operator looks at it with `aggregator pins diff {shown}`."
+    return f"An operator looks at it with `aggregator pins diff {shown}`."

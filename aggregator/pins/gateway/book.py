@@ -6,10 +6,12 @@ Rule: nothing here waits. Until pins are loaded, the settings of the server deci
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from typing import Final
 
 from aggregator.catalog.catalog import ServerTools
+from aggregator.catalog.validate import is_taken
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.slices import Steps, at_once
 from aggregator.pins.decide.flags import KnownTool, OtherServers, ToolIndex
@@ -157,7 +159,14 @@ class PinBook:
         known = pins if sight is None or not pins.readable else pins.with_sight(kind, sight)
         try:
             judged = yield from judge_steps(
-                config.id, kind, listed, known, rules, lambda: self._others_steps(config.id), left_out
+                config.id,
+                kind,
+                listed,
+                known,
+                rules,
+                lambda: self._others_steps(config.id),
+                left_out,
+                partial(is_taken, config),
             )
             return replace(judged, sight=sight)
         except Exception as error:  # it must neither be shown unseen nor end what others list
@@ -247,8 +256,8 @@ class PinBook:
     # -- what is held
 
     def held(self, server: str) -> list[HeldItem]:
-        """Return the held items of a server."""
-        return [item for judged in self.judged(server) for item in judged.held.values()]
+        """Return the held items of a server, without new spellings of names under which the approved item is served."""
+        return [item for judged in self.judged(server) for item in _held(judged)]
 
     def held_item(self, server: str, kind: PinKind, name: str) -> HeldItem | None:
         """Return the item of this own name if it is held."""
@@ -271,7 +280,7 @@ class PinBook:
 
     def held_count(self) -> int:
         """Return the number of held items of all servers."""
-        return sum(len(judged.held) for judged in self._judged.values())
+        return sum(len(_held(judged)) for judged in self._judged.values())
 
     def unprotected(self) -> Mapping[str, str]:
         """Return, for each server whose pins cannot be read, compared or written, the reason."""
@@ -291,9 +300,13 @@ class PinBook:
         """Return the number of held items of each server that has any."""
         found: dict[str, int] = {}
         for (server, _), judged in self._judged.items():
-            if judged.held:
-                found[server] = found.get(server, 0) + len(judged.held)
+            if held := _held(judged):
+                found[server] = found.get(server, 0) + len(held)
         return found
+
+
+def _held(judged: JudgedList) -> list[HeldItem]:
+    return [item for item in judged.held.values() if not item.served]
 
 
 def _known_tools(parts: Iterable[ServerTools]) -> Iterator[KnownTool]:

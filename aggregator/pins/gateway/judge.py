@@ -14,6 +14,7 @@ from aggregator.pins.decide.comparison import compare, waits
 from aggregator.pins.decide.definition import pin_digest, pinned_item
 from aggregator.pins.decide.flags import NO_OTHERS, OtherServers, flag_steps
 from aggregator.pins.decide.serving import approved_definition
+from aggregator.pins.decide.spelling import Spellings
 from aggregator.pins.decide.values import Comparison, ItemChange, ItemKey, PinKind, PinnedItem
 from aggregator.pins.gateway.state import (
     HeldItem,
@@ -57,6 +58,17 @@ class _ListAndPins(NamedTuple):
     rules: PinRules
     others: Callable[[], Steps[OtherServers]]
     left_out: frozenset[str]
+    is_taken: Callable[[str], bool]
+
+    def spellings(self) -> Spellings:
+        """Return the spellings of all names that are pinned or listed."""
+        listed = (*(one.name for one in self.listed), *self.left_out)
+        pinned = self.known.pins.keys() | self.known.adopted.keys()
+        return Spellings(pinned, ((self.kind, name) for name in listed), self.is_taken)
+
+
+def _any_name(name: str) -> bool:
+    return True
 
 
 def judge_steps(
@@ -67,14 +79,16 @@ def judge_steps(
     rules: PinRules,
     others: Callable[[], Steps[OtherServers]],
     left_out: frozenset[str] = frozenset(),
+    is_taken: Callable[[str], bool] = _any_name,
 ) -> Steps[JudgedList]:
     """Judge one list, one item in a step. `others` returns the items of other servers, for look-alikes.
 
     left_out: names that the server lists and that are not among `listed`, since they cannot or may not be used.
+    is_taken: whether the configuration takes an item of a name.
     """
     if not known.readable:
         return unprotected(server, kind, listed, rules, _NOT_READ)
-    judged = yield from _judge_readable(_ListAndPins(server, kind, listed, known, rules, others, left_out))
+    judged = yield from _judge_readable(_ListAndPins(server, kind, listed, known, rules, others, left_out, is_taken))
     return judged if not known.fault or rules.on_change == "warn" else _only_pinned(judged, listed, known)
 
 
@@ -94,13 +108,13 @@ def _only_pinned(judged: JudgedList, listed: Sequence[ListedItem], known: Server
     server, kind, why = judged.server, judged.kind, known.fault
     names = [item.name for item in judged.baseline or ()]
     names += [one.change.name for one in judged.changes if not one.served]
-    names += [one.name for one in listed if (kind, one.name) in known.unwritten]
+    names += [name for name in (*(one.name for one in listed), *judged.served) if (kind, name) in known.unwritten]
     held = {name: HeldItem(server, kind, name, why, unprotected=True) for name in names}
     return replace(judged, held={**held, **judged.held})
 
 
 def _judge_readable(asked: _ListAndPins) -> Steps[JudgedList]:
-    _, kind, listed, known, rules, others, left_out = asked
+    kind, listed, known, rules, others, left_out = asked[1:7]
     pins = {key: pin for key, pin in known.pins.items() if key[0] == kind}
     if known.locked and accepts_new(rules):
         pins = {**{key: pin for key, pin in known.adopted.items() if key[0] == kind}, **pins}
@@ -159,7 +173,7 @@ def accepts_new(rules: PinRules) -> bool:
 
 
 def _first_sight(asked: _ListAndPins) -> Steps[JudgedList]:
-    server, kind, listed, known, rules, others, _ = asked
+    server, kind, listed, known, rules, others, *_ = asked
     baseline: list[PinnedItem] = []
     held: dict[str, HeldItem] = {}
     flagged: dict[str, tuple[str, ...]] = {}
@@ -210,18 +224,20 @@ def _judged(asked: _ListAndPins, found: Comparison, pins: Mapping[ItemKey, Pinne
     changes: list[JudgedChange] = []
     left = _left(known)
     given = {one.name: one.definition for one in reversed(listed)} if found.changes else {}
+    spellings = asked.spellings() if found.changes and found.removed and rest is None else None
     for change in found.changes:
         yield
         new = change.key not in pins
         holds = waits(change, rules.on_change, shows_new=rules.shows_new) or (rules.asks and new)
-        # Of two definitions with one meaning, the approved one is shown.
-        if not new and (holds or change.classes == {"cosmetic"}) and rules.on_change != "warn":
-            item = _as_approved(asked, change, pins[change.key], given[change.name], holds=holds)
-            if item is not None:
-                served[change.name] = item
-                takes_less = item.takes is not None
-                changes.append(JudgedChange(change, holds, adopted=False, served=True, takes_less=takes_less))
-                continue
+        pin = _pin_to_serve(asked, change, pins, spellings, holds=holds)
+        item = _as_approved(asked, change, pin, given[change.name], holds=holds) if pin is not None else None
+        if pin is not None and item is not None:
+            served[pin.name] = item
+            if new:
+                held[change.name] = replace(_held(asked, change, new=True), served=True)
+            takes_less = item.takes is not None
+            changes.append(JudgedChange(change, holds, adopted=False, served=True, takes_less=takes_less))
+            continue
         if new and rest is not None:
             holds = False
         if new and not holds:
@@ -236,8 +252,11 @@ def _judged(asked: _ListAndPins, found: Comparison, pins: Mapping[ItemKey, Pinne
         if holds:
             held[change.name] = _held(asked, change, new=new)
         changes.append(JudgedChange(change, holds, new and not holds and rules.on_change != "warn"))
+    gone = [key for key in found.removed if key[1] not in served]
+    # What is served under its approved name is not gone, whatever was noted before.
+    back = tuple(pins[key] for key in found.removed if key[1] in served and known.seen.get(key) == "")
     # Those that were noted as gone are noted without a digest.
-    removed = tuple(key[1] for key in found.removed if known.seen.get(key) != "")
+    removed = tuple(key[1] for key in gone if known.seen.get(key) != "")
     return JudgedList(
         server,
         kind,
@@ -246,10 +265,27 @@ def _judged(asked: _ListAndPins, found: Comparison, pins: Mapping[ItemKey, Pinne
         {},
         tuple(changes),
         removed,
-        _to_note(found, known),
+        (*_to_note(found, known), *back),
         served=served,
         forgotten=_forgotten(asked, pins),
     )
+
+
+def _pin_to_serve(
+    asked: _ListAndPins,
+    change: ItemChange,
+    pins: Mapping[ItemKey, PinnedItem],
+    spellings: Spellings | None,
+    *,
+    holds: bool,
+) -> PinnedItem | None:
+    """Return the pin to serve in place of a changed or respelled item, if calls by it go on; None for none."""
+    if asked.rules.on_change == "warn":
+        return None
+    if change.key in pins:
+        # Of two definitions with one meaning, the approved one is shown.
+        return pins[change.key] if holds or change.classes == {"cosmetic"} else None
+    return spellings.pin(change, pins) if holds and spellings is not None else None
 
 
 def _as_approved(
@@ -260,11 +296,12 @@ def _as_approved(
     if approved is None:
         return None
     why = None
+    sent_as = change.name if change.name != pin.name else ""
     if holds:
-        since = asked.known.approved.get(change.key)
+        since, reason = asked.known.approved.get(pin.key), why_for_hosts(change)
         takes_less = approved.takes is not None
-        why = HeldItem(asked.server, asked.kind, change.name, why_for_hosts(change), since, takes_less=takes_less)
-    return ServedItem(approved.definition, _version(pin, approved.definition), why, approved.takes)
+        why = HeldItem(asked.server, asked.kind, pin.name, reason, since, takes_less=takes_less, sent_as=sent_as)
+    return ServedItem(approved.definition, _version(pin, approved.definition), why, approved.takes, sent_as)
 
 
 def _held(asked: _ListAndPins, change: ItemChange, *, new: bool) -> HeldItem:

@@ -99,8 +99,9 @@ class HeldItem:
 
     `approved` is the time of the approval of another definition, or None. `unprotected`: it is held because its pin
     cannot be read, compared or written now. `new`: the server added it after its first list. `before`: the name under
-    which it was approved; empty if it is the same. `takes_less`: it is served as approved, and the server does not take
-    all of that any more.
+    which it was approved; empty if it is the same. `served`: the approved definition is served under that name.
+    `takes_less`: it is served as approved, and the server does not take all of that any more. `sent_as`: it is served
+    as approved, and the server calls it by this name now; empty if that is the same.
     """
 
     server: str
@@ -112,6 +113,8 @@ class HeldItem:
     new: bool = False
     before: str = ""
     takes_less: bool = False
+    served: bool = False
+    sent_as: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +123,14 @@ class ServedItem:
 
     `version` is its schema version. `waits`: the reasons for which the current one waits for an approval, as in
     `HeldItem`; None if there is no difference to approve. `takes`: what the server takes now, if that is less, as in
-    `Approved`.
+    `Approved`. `sent_as`: the name that the server gives it now; empty if that is the approved one.
     """
 
     definition: Any
     version: str
     waits: HeldItem | None
     takes: Any = None
+    sent_as: str = ""
 
 
 class JudgedChange(NamedTuple):
@@ -147,12 +151,12 @@ class JudgedList:
     """One list of a server, with the effect of the pins on it.
 
     held: the items that are not shown, by name. served: the approved definitions that are shown in place of changed
-    ones, by name. baseline: the items to pin if this is the first list of its kind in force, else None. adopting: new
-    items that are to be pinned, since the settings accept them. flagged: items of the baseline that have flags, by
-    name. changes: the differences from the pins. removed: pinned items that the list lacks. same: unchanged items that
-    were noted as changed, or have another version now. provisional: changes are not compared yet, since the pinned
-    definitions are still unread. sight: the other basis of comparison besides the pins. part: the baseline came in
-    part. forgotten: items that were never approved, and that the list lacks now.
+    ones, by approved name. baseline: the items to pin if this is the first list of its kind in force, else None.
+    adopting: new items that are to be pinned, since the settings accept them. flagged: items of the baseline that have
+    flags, by name. changes: the differences from the pins. removed: pinned items that the list lacks. same: unchanged
+    items that were noted as changed, or have another version now. provisional: changes are not compared yet, since the
+    pinned definitions are still unread. sight: the other basis of comparison besides the pins. part: the baseline came
+    in part. forgotten: items that were never approved, and that the list lacks now.
     """
 
     server: str

@@ -202,7 +202,7 @@ def _held(server: str, held: Sequence[HeldItem], waiting: Sequence[HeldItem]) ->
     only = every[0] if len(every) == 1 else None
     return {
         "id": server,
-        "href": pin_link(server, only.kind, only.name) if only is not None else link("pins", server),
+        "href": pin_link(server, only.kind, only.sent_as or only.name) if only is not None else link("pins", server),
         "count": len(every),
         "said": bounded(held_note(held, waiting), _SAID),
     }

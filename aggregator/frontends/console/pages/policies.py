@@ -275,6 +275,8 @@ def _pin_page(thing: ToolRecord | Target, held: HeldItem | None) -> str:
     if held is not None:
         return pin_link(held.server, held.kind, held.name)
     target = thing if isinstance(thing, Target) else target_of(thing)
+    # What waits of a tool that its server calls otherwise now is found by that name.
+    target = target.as_sent or target
     return pin_link(target.server, target.kind, target.name) if target.kind in ("tool", "prompt") else ""
 
 
