@@ -11,5 +11,5 @@ def build_flow(parts: HookParts) -> BuiltHook:
     """Return the hook of flow rules, with the labels of conversations behind it."""
     replication = parts.replication
     states = FlowStates(parts.database, replication.clock.now, lambda: replication.enabled)
-    hook = FlowHook(FlowGuard(states, parts.call_log), parts.views)
+    hook = FlowHook(FlowGuard(states, parts.call_log))
     return BuiltHook(hook, Background("the flow labels", states.run), FLOW_SUBJECT, states)

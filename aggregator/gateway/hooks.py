@@ -8,7 +8,7 @@ Law: a call that no hook concerns costs one look at an empty tuple.
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from aggregator.domain.call_record import CallRecord, TraceContext
 from aggregator.domain.decision import Decision
@@ -23,7 +23,7 @@ from aggregator.domain.records import ToolRecord
 from aggregator.gateway.host import Host
 from aggregator.gateway.resolved_item import ResolvedItem
 from aggregator.gateway.views.views import View
-from aggregator.policy.rulebook import Rulebook, Ruling
+from aggregator.policy.rulebook import Rulebook
 
 # What an upstream says in its errors reaches the host as its results do.
 ANSWERED: Final = (UpstreamRpcError, UpstreamBadAnswer, UpstreamHttpStatus, UpstreamRefused)
@@ -151,10 +151,18 @@ class CallGuard:
 Guards = tuple[CallGuard, ...]
 
 
+class PermitAtOnce(Protocol):
+    """The part of a hook in all calls of one tool by one host that need no task."""
+
+    def permit(self, host: Host, trace: TraceContext, /) -> CallGuard | None:
+        """Return the guard of a call that is surely allowed; None if that is unknown now."""
+
+
 class CallHook:
     """The part of a feature in all calls and reads. Every method does nothing unless a feature says otherwise.
 
-    at_once: `permit_at_once` can decide most calls without a wait. Calls that another hook concerns need a task.
+    at_once: what `permit_at_once` returns can decide most calls without a wait. Calls that another hook concerns need a
+    task.
     """
 
     at_once = False
@@ -171,9 +179,9 @@ class CallHook:
         """
         return subject.decision, CallGuard()
 
-    def permit_at_once(self, host: Host, trace: TraceContext, ruling: Ruling, tool: ToolRecord) -> CallGuard | None:
-        """Return the guard of a call that is surely allowed under this ruling; None if that is unknown now."""
-        return None
+    def permit_at_once(self, view: View, host: Host, tool: ToolRecord) -> PermitAtOnce:
+        """Return what permits calls of a tool by a host, if the hook is `at_once`. Holds as long as the view."""
+        raise NotImplementedError
 
     async def forbids_watching(self, view: View, host: Host, item: ResolvedItem, decision: Decision) -> Decision | None:
         """Return the stricter decision about a subscription to an item, which a user cannot confirm; None if it has

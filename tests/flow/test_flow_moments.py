@@ -54,6 +54,11 @@ def bring(scopes: Scopes, key: ScopeKey, at: float, *labels: str) -> None:
     scopes.bring(key, labels or {"untrusted"}, source(at), DECAY)
 
 
+def is_loaded(scopes: Scopes, key: ScopeKey) -> bool:
+    found = scopes.find(key)
+    return found is not None and found[0].loaded and found[1].loaded
+
+
 def told(scopes: Scopes, key: ScopeKey, at: float) -> dict[str, float]:
     """The labels of a scope, and when they were brought last."""
     return {label: found.at - NOW for label, found in scopes.state(key, NOW + at).items()}
@@ -140,9 +145,9 @@ def test_what_a_row_adds(known_at: float | None, found: FlowRow, at: float, expe
     scopes = Scopes(stored=True)
     if known_at is not None:
         bring(scopes, KEY, known_at)
-    assert scopes.is_loaded(KEY) is False
+    assert is_loaded(scopes, KEY) is False
     scopes.take(KEY, {KEY.digest: [found]}, NOW + at)
-    assert scopes.is_loaded(KEY)
+    assert is_loaded(scopes, KEY)
     assert told(scopes, KEY, at) == ({"untrusted": expected} if expected is not None else {})
 
 
@@ -216,8 +221,8 @@ def test_what_a_clear_is_of(cleared: FlowClear, session: bool, key: bool, of_bob
         cleared.agent_id in (None, one.owner.agent_id) and (not cleared.scopes or one.digest in cleared.scopes)
         for one in (SESSION, KEY, other)
     ]
-    assert scopes.is_loaded(SESSION) is not (of[0] or of[1])
-    assert scopes.is_loaded(other) is not of[2]
+    assert is_loaded(scopes, SESSION) is not (of[0] or of[1])
+    assert is_loaded(scopes, other) is not of[2]
     left = [
         one
         for one, counts, is_of in zip((SESSION, KEY, other), (session, key, of_bob), of, strict=True)
@@ -274,7 +279,7 @@ def test_what_is_opened_is_not_forgotten_for_it() -> None:
     for number in range(5):
         key = ScopeKey(ADA, "trace", str(number))
         scopes.open(key, NOW)
-        assert scopes.is_loaded(key)
+        assert is_loaded(scopes, key)
 
 
 # -- the states of a process, by its database

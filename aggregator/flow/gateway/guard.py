@@ -21,7 +21,7 @@ from aggregator.domain.decision import Decision
 from aggregator.domain.errors import NotRecorded
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.trace_context import begin as begin_trace
-from aggregator.flow.decide.decide_flow import FlowState, ToolFlow, decide_flow
+from aggregator.flow.decide.decide_flow import FlowState, ToolFlow, decide_flow, rule_in_force
 from aggregator.flow.gateway.call_flow import AskedFlow, CallFlow, scope_of
 from aggregator.flow.gateway.questions import refuse_late
 from aggregator.flow.gateway.refusals import FlowDenied, FlowWithheld
@@ -43,6 +43,8 @@ _PUBLIC: Final = frozenset({"public", "none", "normal", "operational", "low"})
 _WORDS: Final = 100
 # The members of a block that says nothing of itself.
 _BARE: Final = frozenset({"type", "text"})
+# The members of a result that says nothing of itself but in its content.
+_BARE_RESULT: Final = frozenset({"content", "isError", "structuredContent", "resultType"})
 # The lists of a result that are gone through.
 _LISTS: Final = ("content", "contents", "messages")
 
@@ -70,12 +72,29 @@ class FlowGuard:
         name: str,
         within: TraceContext | None = None,
     ) -> CallFlow:
-        """Return the flow of a tool call or of a read of an item."""
+        """Return the flow of a tool call or of a read of an item, which begins."""
+        call = self.flow_of(rulebook, flow, host, trace, name, within)
+        if call.scope.kind == "session":
+            self.begin_session(call.scope, host)
+        return call
+
+    def flow_of(
+        self,
+        rulebook: Rulebook,
+        flow: ToolFlow,
+        host: Host,
+        trace: TraceContext,
+        name: str,
+        within: TraceContext | None = None,
+    ) -> CallFlow:
+        """Return the flow of a tool call or of a read of an item; note nothing."""
         scope = scope_of(host, trace, within, by_key=rulebook.one_conversation)
-        if scope.kind == "session":
-            # Who calls before a list of tools was sent knows the names from another session: see `Host.listed`.
-            self.states.scopes.begin(scope, self.states.now(), takes_over=not host.listed)
         return CallFlow(scope, flow.labels, flow.name or name, rulebook.decay, rulebook.flow.decisive)
+
+    def begin_session(self, scope: ScopeKey, host: Host) -> None:
+        """Note a call in the scope of a session."""
+        # Who calls before a list of tools was sent knows the names from another session: see `Host.listed`.
+        self.states.scopes.begin(scope, self.states.now(), takes_over=not host.listed)
 
     async def decide(
         self,
@@ -119,13 +138,12 @@ class FlowGuard:
             raise FlowDenied.by(call.name, decision, meant)
         return replace(decision, told=True), call
 
-    def allows(self, base: Decision, flow: ToolFlow, scope: ScopeKey) -> FlowState | None:
-        """Return the labels of a conversation in which a call is allowed, if known without waiting; else None."""
-        decides = bool(flow.rules)
-        state = self.states.at_once(scope, decides=decides)
-        if state is None or (decides and decide_flow(base, flow, state, self.states.now()) is not base):
-            return None
-        return state
+    def allows(self, flow: ToolFlow, scope: ScopeKey) -> FlowState | None:
+        """Return the labels of a conversation in which no rule speaks against a call, if known without waiting; else
+        None.
+        """
+        state = self.states.at_once(scope, decides=bool(flow.rules))
+        return None if state and rule_in_force(flow, state) is not None else state
 
     async def may_stand_in(self, base: Decision, flow: ToolFlow, call: CallFlow) -> bool:
         """Return whether a tool with this decision and flow may answer in place of the one that is called: no flow rule
@@ -173,10 +191,12 @@ class FlowGuard:
 
     def note_at_once(self, call: CallFlow, result: Mapping[str, Any], trace_id: str) -> bool:
         """Record the labels of an answer if it is short, brings no new label and needs no row; else return False."""
-        for name in _LISTS:
-            if name in result and is_long(result[name]):
-                return False
-        labels = call.labels | declared_labels(result)
+        labels = call.labels
+        if not _is_bare(result):
+            for name in _LISTS:
+                if name in result and is_long(result[name]):
+                    return False
+            labels |= declared_labels(result)
         if not labels:
             return True
         return self.states.brings_nothing_new(call.scope, labels, call.name, trace_id, call.decay)
@@ -208,6 +228,14 @@ def labels_told(state: FlowState) -> str | None:
 
 def _length(items: Any) -> int:
     return len(items) if type(items) is list else -1
+
+
+def _is_bare(result: Mapping[str, Any]) -> bool:
+    """Return True for one bare text, as most results are: it is short, and says nothing of itself."""
+    if not _BARE_RESULT.issuperset(result):
+        return False
+    content = result.get("content")
+    return type(content) is list and len(content) == 1 and type(content[0]) is dict and _BARE.issuperset(content[0])
 
 
 def declared_labels(result: Mapping[str, Any]) -> frozenset[str]:

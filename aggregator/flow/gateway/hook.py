@@ -8,20 +8,22 @@ from aggregator.domain.decision import Decision
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.trace_context import begin
 from aggregator.flow.decide.decide_flow import NO_FLOW, FlowState, ToolFlow
-from aggregator.flow.gateway.call_flow import AskedFlow, CallFlow
+from aggregator.flow.gateway.call_flow import AskedFlow, CallFlow, scope_of
 from aggregator.flow.gateway.guard import FlowGuard, labels_told
 from aggregator.flow.gateway.questions import QuestionFlow
 from aggregator.flow.gateway.refusals import FlowDenied
-from aggregator.gateway.hooks import CallGuard, CallHook, KeptRead, Questions, Subject
+from aggregator.gateway.hooks import CallGuard, CallHook, KeptRead, PermitAtOnce, Questions, Subject
 from aggregator.gateway.host import Host
 from aggregator.gateway.resolved_item import ResolvedItem
-from aggregator.gateway.views.views import View, Views
+from aggregator.gateway.views.views import View
 from aggregator.policy.rulebook import Rulebook, Ruling
 
 # The member of a state that waits with a question, as `QuestionFlow.to_wire` writes it.
 _WAITED: Final = "flow"
 # The source of a label, if the tool of a kept result is unknown.
 _PROGRAM: Final = "run_code"
+# Of a call that belongs to no trace of its host.
+_NO_TRACE: Final = TraceContext("", "")
 
 
 class FlowCall(CallGuard):
@@ -66,7 +68,8 @@ class FlowCallAtOnce(FlowCall):
     __slots__ = ("_ruling", "_state")
 
     def __init__(self, guard: FlowGuard, flow: CallFlow, ruling: Ruling, state: FlowState) -> None:
-        super().__init__(guard, flow)
+        self._guard = guard
+        self._flow = flow
         self._ruling = ruling
         self._state = state
 
@@ -80,14 +83,36 @@ class FlowCallAtOnce(FlowCall):
         return QuestionFlow(self._guard, self._flow._replace(base=base, of=of, read=frozenset(self._state)), record)
 
 
+class FlowPermit:
+    """The flow rules about the calls of one tool by one host, under one rulebook."""
+
+    __slots__ = ("_flow", "_goes_by_trace", "_guard", "_ruling")
+
+    def __init__(self, guard: FlowGuard, rulebook: Rulebook, host: Host, ruling: Ruling, tool: ToolRecord) -> None:
+        self._guard = guard
+        self._ruling = ruling
+        self._flow = guard.flow_of(rulebook, ruling.flow, host, _NO_TRACE, tool.name)
+        self._goes_by_trace = self._flow.scope.kind == "key" and not rulebook.one_conversation
+
+    def permit(self, host: Host, trace: TraceContext, /) -> CallGuard | None:
+        """See `PermitAtOnce`."""
+        guard, flow = self._guard, self._flow
+        if self._goes_by_trace:
+            if trace.parent_id is not None:
+                flow = flow._replace(scope=scope_of(host, trace))
+        elif flow.scope.kind == "session":
+            guard.begin_session(flow.scope, host)
+        state = guard.allows(self._ruling.flow, flow.scope)
+        return FlowCallAtOnce(guard, flow, self._ruling, state) if state is not None else None
+
+
 class FlowHook(CallHook):
     """The flow rules of the policies, for all calls and reads."""
 
     at_once = True
 
-    def __init__(self, guard: FlowGuard, views: Views) -> None:
+    def __init__(self, guard: FlowGuard) -> None:
         self._guard = guard
-        self._views = views
 
     def concerns(self, view: View, target: ToolRecord | ResolvedItem) -> bool:
         """See `CallHook`. If there is a flow rule, every call counts for its conversation."""
@@ -114,13 +139,10 @@ class FlowHook(CallHook):
             raise FlowDenied.by(target.name, decision)
         return decision, FlowCall(self._guard, call)
 
-    def permit_at_once(self, host: Host, trace: TraceContext, ruling: Ruling, tool: ToolRecord) -> CallGuard | None:
+    def permit_at_once(self, view: View, host: Host, tool: ToolRecord) -> PermitAtOnce:
         """See `CallHook`."""
-        rulebook = self._views.rulebook
-        assert rulebook is not None, "flow rules are in a rulebook"
-        flow = self._guard.begin(rulebook, ruling.flow, host, trace, tool.name)
-        state = self._guard.allows(ruling.decision, ruling.flow, flow.scope)
-        return FlowCallAtOnce(self._guard, flow, ruling, state) if state is not None else None
+        assert view.rulebook is not None, "flow rules are in a rulebook"
+        return FlowPermit(self._guard, view.rulebook, host, view.ruling(tool), tool)
 
     async def forbids_watching(self, view: View, host: Host, item: ResolvedItem, decision: Decision) -> Decision | None:
         """See `CallHook`."""

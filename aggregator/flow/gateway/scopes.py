@@ -93,8 +93,8 @@ class Scope:
     `loaded`: the rows of the scope were read since then, or there are none. `mark`: that of the labels in the database
     before they were read; None if it is unknown.
 
-    Of a session: it `takes_over` what its key knew when it was opened, once it has `begun`, unless it had `listed`
-    before, here or elsewhere. `told`: a row says that it called before it listed.
+    `of_key` names the scope of its key. Of a session: it `takes_over` what its key knew when it was opened, once it has
+    `begun`, unless it had `listed` before, here or elsewhere. `told`: a row says that it called before it listed.
     """
 
     key: ScopeKey
@@ -106,6 +106,15 @@ class Scope:
     takes_over: bool = False
     listed: bool = False
     told: bool = False
+    of_key: ScopeKey = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.of_key = self.key.of_key
+
+    @property
+    def untold(self) -> bool:
+        """True if other processes do not know yet that this session takes over the labels of its key."""
+        return self.takes_over and not self.told
 
 
 class Scopes:
@@ -135,23 +144,18 @@ class Scopes:
         """Return whether all labels of a scope, and of its key, are in rows that last long enough."""
         return not any(one in self._unwritten for one in with_key(key))
 
-    def is_loaded(self, key: ScopeKey) -> bool:
-        """Return whether all that was in the database of a scope, and of its key, is in memory."""
+    def find(self, key: ScopeKey) -> tuple[Scope, Scope] | None:
+        """Return a scope and that of its key, which is the same for a key; None if one is not in memory."""
         scope = self._scopes.get(key)
-        if scope is None or not scope.loaded:
-            return False
-        if key.kind == "key":
-            return True
-        of_key = self._scopes.get(key.of_key)
-        return of_key is not None and of_key.loaded
+        of_key = scope if scope is None or key.kind == "key" else self._scopes.get(scope.of_key)
+        return (scope, of_key) if scope is not None and of_key is not None else None
 
-    def is_current(self, key: ScopeKey, mark: bytes | None) -> bool:
-        """Return whether a loaded scope, and its key's, are in memory as in the database, whose labels have this
-        mark.
-        """
-        if mark is None or self._scopes[key].mark != mark:
-            return False
-        return key.kind == "key" or self._scopes[key.of_key].mark == mark
+    def use(self, scope: Scope, of_key: Scope, now: float) -> FlowState:
+        """Return the labels that count of a scope that is in memory, as is that of its key."""
+        self._scopes.move_to_end(scope.key)
+        if of_key is not scope:
+            self._scopes.move_to_end(of_key.key)
+        return _counted(scope, of_key, now)
 
     def open(self, key: ScopeKey, now: float) -> None:
         """Load a scope, and its key's scope, into memory; a missing one begins with its owner's labels.
@@ -191,7 +195,7 @@ class Scopes:
     def called(self, key: ScopeKey, now: float) -> FlowRow | None:
         """Return the row by which other processes know that a session called before it listed; None if none is due."""
         scope = self._scopes.get(key)
-        if scope is None or not scope.takes_over or scope.told:
+        if scope is None or not scope.untold:
             return None
         return _mark(key, CALLED, scope.opened, now)
 
@@ -205,13 +209,7 @@ class Scopes:
         scope = self._scopes.get(key)
         if scope is None:
             return {}
-        labels = scope.labels
-        state = {label: known.source for label, known in labels.items() if known.expires > now} if labels else {}
-        if (key.kind == "trace" or scope.takes_over) and (of_key := self._scopes.get(key.of_key)) is not None:
-            for label, known in of_key.labels.items():
-                if known.expires > now and known.first <= scope.opened and label not in state:
-                    state[label] = known.source
-        return state
+        return _counted(scope, self._scopes.get(scope.of_key), now)
 
     def _forget_one(self, opened: ScopeKey) -> None:
         kept, sparing = with_key(opened), len(self._unwritten) <= _KEPT_UNWRITTEN
@@ -258,14 +256,16 @@ class Scopes:
         """
         now, found = source.at, []
         for one in with_key(key):
-            scope, lasts = self._scopes.get(one), _lasts(one.kind, decay)
+            scope = self._scopes.get(one)
             if scope is None:
                 return False
+            lasts = _lasts(one.kind, decay)
+            stored, ends = now + lasts if self._stored else 0.0, _ends(one.kind, now, lasts)
             for label in labels:
                 known = scope.labels.get(label)
-                if known is None or known.expires <= now or (self._stored and known.stored < now + lasts):
+                if known is None or known.expires <= now or known.stored < stored:
                     return False
-                found.append((known, _ends(one.kind, now, lasts)))
+                found.append((known, ends))
         for known, ends in found:
             _renew(known, source, ends)
         return True
@@ -360,6 +360,17 @@ class Scopes:
             self._unwritten[scope.key] = None
         else:
             self._unwritten.pop(scope.key, None)
+
+
+def _counted(scope: Scope, of_key: Scope | None, now: float) -> FlowState:
+    """Return the labels of a scope that count, with the calls that brought them last."""
+    labels = scope.labels
+    state = {label: known.source for label, known in labels.items() if known.expires > now} if labels else {}
+    if of_key is not None and of_key.labels and (scope.takes_over or scope.key.kind == "trace"):
+        for label, known in of_key.labels.items():
+            if known.expires > now and known.first <= scope.opened and label not in state:
+                state[label] = known.source
+    return state
 
 
 def with_key(key: ScopeKey) -> tuple[ScopeKey, ...]:

@@ -98,17 +98,23 @@ class FlowStates:
 
         `decides`: a flow rule applies to the call.
         """
-        now, alone = self.now(), self.alone(key)
+        # Every call without a task that flow rules concern passes here: each scope is looked up once.
+        scopes, found, alone = self.scopes, self.scopes.find(key), self.alone(key)
         if self._store is not None and (decides or key.kind != "trace"):
-            if not self.scopes.is_loaded(key):
+            if found is None or not (found[0].loaded and found[1].loaded):
                 return None
-            # Another process may have committed a label since then.
-            if decides and not alone and not self.scopes.is_current(key, self._mark.read()):
+            if decides and not alone:
+                # Another process may have committed a label since then.
+                mark = self._mark.read()
+                if mark is None or found[0].mark != mark or found[1].mark != mark:
+                    return None
+        now = self.now()
+        if found is None:
+            if not alone and scopes.called(key, now) is not None:
                 return None
-        if not alone and self.scopes.called(key, now) is not None:
-            return None
-        self.scopes.open(key, now)
-        return self.scopes.state(key, now)
+            scopes.open(key, now)
+            return scopes.state(key, now)
+        return None if found[0].untold and not alone else scopes.use(*found, now)
 
     async def state(self, key: ScopeKey, tool: str, *, decides: bool, resumed: bool = False) -> FlowState:
         """Return the labels of a scope.

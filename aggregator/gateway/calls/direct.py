@@ -209,8 +209,11 @@ class DirectCalls:
         call = DirectCall(self, now + plan.tool.timeout, known, plan, params, arguments, answer, trace)
         call.received, call.permitted, call.checked = received, permitted, checked
         call.view, call.asked = view, asked
-        if plan.hooks and not _permit(call):
-            return None
+        for permit in plan.permits:
+            guard = permit.permit(known.host, trace)
+            if guard is None:
+                return None
+            call.guards += (guard,)
         sent = self._onward(call, meta, same_meta=same_meta)
         call.sent_at = perf_counter()
         on_progress = call.on_progress if meta is not None and meta.get(PROGRESS) is not None else None
@@ -283,6 +286,8 @@ class DirectCalls:
                 plans.clear()
             plan = plans[name] = self._plans.prepare(view, tool, known.host, via)
             plan.reading = reading
+            if plan.needs_task is None:
+                plan.permits = tuple(hook.permit_at_once(view, known.host, tool) for hook in plan.hooks)
         if plan.needs_task is not None:
             return None
         if known.may_be_parked:
@@ -376,15 +381,3 @@ class DirectCalls:
         self._timer = asyncio.get_running_loop().call_later(SLOW, self._turn) if self._older else None
         for call in slow:
             call.take_over()
-
-
-def _permit(call: DirectCall) -> bool:
-    """Have the hooks permit a call. Return False if one cannot tell at once."""
-    plan, host, guards = call.plan, call.known.host, []
-    for hook in plan.hooks:
-        guard = hook.permit_at_once(host, call.trace, plan.ruling, plan.tool)
-        if guard is None:
-            return False
-        guards.append(guard)
-    call.guards = tuple(guards)
-    return True

@@ -15,7 +15,7 @@ from aggregator.domain.records import ToolRecord
 from aggregator.gateway.calls.failover import Failover
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.calls.validate import Checker, QuickCheck
-from aggregator.gateway.hooks import CallHook, CallHooks
+from aggregator.gateway.hooks import CallHook, CallHooks, PermitAtOnce
 from aggregator.gateway.host import Host
 from aggregator.gateway.views.views import View, Views
 from aggregator.policy.rulebook import Ruling
@@ -51,7 +51,8 @@ class PreparedCall:
     terms: stands for the snapshots that the plan depends on, so that an idle host keeps none of them alive.
     needs_task: why its calls need a task; None if they can do without.
     keeps_structured: its host expects structured results whole.
-    hooks: the hooks that concern it.
+    hooks: the hooks that concern it. permits: what permits such calls without a task, one of each hook;
+    empty until the first of them.
     reading: stands for what the words for the tool depend on; None if they are its name as it is listed.
     reader: the way back of arguments that are in the dialect of the host; None if they come as the server has them.
     extends: the time limit, if progress starts it anew; else None.
@@ -68,6 +69,7 @@ class PreparedCall:
         "hooks",
         "keeps_structured",
         "needs_task",
+        "permits",
         "reader",
         "reading",
         "ruling",
@@ -104,6 +106,7 @@ class PreparedCall:
         self.by_model = by_model
         self.keeps_structured = keeps_structured
         self.hooks = hooks
+        self.permits: tuple[PermitAtOnce, ...] = ()
         self.called = called
         self.via = via
         self.reader = reader
