@@ -9,16 +9,22 @@ from types import FrameType
 
 import pytest
 
+from aggregator.intent.match import abroad as intent_abroad
 from aggregator.intent.match import asks as intent_asks
+from aggregator.intent.match import clauses as intent_clauses
 from aggregator.intent.match import explicit as intent_calls
 from aggregator.intent.match import keywords as intent_keywords
 from aggregator.intent.match import languages as intent_languages
+from aggregator.intent.match import mentions as intent_mentions
 from aggregator.intent.match import names as intent_names
 from aggregator.intent.match import nearest as intent_nearest
 from aggregator.intent.match import phrasing as intent_manner
 from aggregator.intent.match import places as intent_places
+from aggregator.intent.match import sentences as intent_sentences
+from aggregator.intent.match import signs as intent_signs
 from aggregator.intent.match import slots as intent_slots
 from aggregator.intent.match import text as intent_text
+from aggregator.intent.match.language_row import LanguageRow
 from aggregator.intent.match.text import HEAD, TAIL, read
 from tests.intent.message_table import sample_catalogs
 
@@ -55,13 +61,18 @@ _UNITS = [
 ]
 _RUNS = ("用", "不要再去", "use ", "don't ever just ", "a_b.", "and x ", "to just to ", '"', "`", "((", "a", " a", "的")
 _MODULES = (
+    intent_abroad,
     intent_asks,
     intent_calls,
+    intent_clauses,
     intent_keywords,
     intent_manner,
+    intent_mentions,
     intent_names,
     intent_nearest,
     intent_places,
+    intent_sentences,
+    intent_signs,
     intent_slots,
     intent_text,
 )
@@ -75,14 +86,14 @@ _PATTERNS = (
     | {
         f"{row.code}.{name}": getattr(row, name)
         for row in vars(intent_languages).values()
-        if isinstance(row, intent_languages.LanguageRow)
-        for name, kind in vars(intent_languages.LanguageRow).items()
+        if isinstance(row, LanguageRow)
+        for name, kind in vars(LanguageRow).items()
         if isinstance(kind, cached_property) and isinstance(getattr(row, name), re.Pattern)
     }
     | {
         f"{row.code}.says-{number}": pattern
         for row in vars(intent_languages).values()
-        if isinstance(row, intent_languages.LanguageRow)
+        if isinstance(row, LanguageRow)
         for number, pattern in enumerate(chain.from_iterable(row.says))
     }
 )

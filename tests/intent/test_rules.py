@@ -168,7 +168,7 @@ def test_a_search_may_order_the_tools_of_a_server() -> None:
         ("open a merge request", "gitlab"),
         ("OPEN A MERGE  REQUEST", "gitlab"),
         ("ｍｅｒｇｅ　ｒｅｑｕｅｓｔ", "gitlab"),
-        ("看看jira里的任务", "atlassian"),
+        ("jira里的任务", "atlassian"),
         ("帮我截图吧", "playwright"),
         ("in the newsroom", None),
         ("podcasts", None),

@@ -10,7 +10,8 @@ from typing import Final
 
 from aggregator.catalog.search.terms.words import split
 from aggregator.intent.match.explicit import NamedCall
-from aggregator.intent.match.languages import LanguageRow, is_order
+from aggregator.intent.match.language_row import LanguageRow
+from aggregator.intent.match.languages import is_order
 from aggregator.intent.match.names import NameHit, ToolNames
 from aggregator.intent.match.phrasing import is_mention, is_request
 from aggregator.intent.match.places import begins_order, names_a_work

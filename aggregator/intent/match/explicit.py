@@ -51,6 +51,13 @@ _HANDLE: Final = re.compile(rf"(?:(?:(?<![^\s,。:(\[{SIGNS}])@)|(?:\A|(?<=\n))/
 _ASKING: Final = re.compile(r"帮(?:我们|我|忙|咱们|咱)?")
 _POLITE: Final = re.compile(rf"{any_of('polite')}(?: (?:please|also|now|just|to))?\s*")
 _GREETING: Final = re.compile(rf"\s*(?:{any_of('greetings')}\s*){{0,4}}")
+# Dbt run results: what a command gave, or was.
+_OF_THE_TOOL: Final = re.compile(
+    r" (?:results?|outputs?|jobs?|commands?|errors?|steps?|failures?|tools?|takes?|took|docs?|syntax|feature|function"
+    r"|api|has|had|can"
+    r"|will|would|should|and|or|vs|versus|ran|never|always|still|just|keeps?)(?![a-z])|\W*$"
+)
+_FOR_ME: Final = re.compile(r" (?:for (?:me|us)|please|pls|plz)(?![a-z])")
 _OPENING: Final = re.compile(r"[`「『《【\s]*")
 _SET_TO_WORK: Final = re.compile(rf"\s*(?::\s*\S|(?:来|去|给我|帮我)?{any_of('着手')})")
 _ONE_VERB: Final = re.compile(r"\s*(?:[在用去把查看找搜做跑问算测调]|查询|使用|调用|搜索)?\s*")
@@ -119,9 +126,22 @@ def find_leading_names(message: MessageText, names: ToolNames) -> Iterator[Named
         kind, end = kind_after(message, end_of(message, named))
         after = message.after(end)
         works = kind is not None and _SET_TO_WORK.match(message.plain, end)
-        calls = works or (kind is None and named.tools and names.looks_like_code(message, named))
+        calls = works or (kind is None and named.tools and _is_spelled_out(message, names, named, after))
         if calls and not is_mention(after) and not is_subject(after):
             yield NamedCall(start, end, named, kind)
+
+
+def _is_spelled_out(message: MessageText, names: ToolNames, named: NameHit, after: str) -> bool:
+    """Tell whether a name at the start is an identifier, or has its server before it: `dbt compile on marts`."""
+    if names.looks_like_code(message, named):
+        return True
+    if named.last - named.first < 2 or not message.words[named.first].text.isascii():
+        return False
+    if _FOR_ME.match(after):
+        return True
+    first = names.of_servers.get(message.words[named.first].text, ())
+    led = any(names.tools[at].server in first for at in named.tools)
+    return led and bool(after.strip()) and not _OF_THE_TOOL.match(after)
 
 
 def find_polite_requests(message: MessageText, names: ToolNames) -> Iterator[NamedCall]:

@@ -4,214 +4,15 @@ Law: rows hold the small words of a language and its forms of a request, never n
 """
 
 import re
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
+from aggregator.intent.match.language_row import LanguageRow
 from aggregator.intent.match.text import MessageText
 
-_NEVER: Final = "(?!)"
 _KANA: Final = re.compile(r"[\u3040-\u30ff]")
 _HANGUL: Final = re.compile(r"[\uac00-\ud7af]")
 # Words of a message that are read for its language.
 _WORDS_READ: Final = 60
-
-
-@dataclass(frozen=True)
-class LanguageRow:
-    """The row of a language: lists of phrases separated by spaces (`_` stands for a space), and patterns (`form_`).
-
-    Before a name stand:
-      `asks`: the forms of a request; `form_opens` at the end
-      `objects`: what follows a verb that is an order at once, so that any word before it is a verb
-      `orders`: orders for what a server does; `uses`: orders to use it or ask it
-      `means`, `places`: by means of (a tool or a server), in (a server)
-      `sources`: according to (a server), in a question; `fetches`, `puts`: orders to fetch something of (a server), and
-      to put something there
-      `of`: what makes the name a part of something else: `a test for read_file`
-      `refuses`, `tells`: refusals; questions and reports
-      `joins`: before an order; `fillers`: between any of these and the name
-      `small`: other words that are no orders
-    After a name stand:
-      `form_asks` at the end, `form_means` at the beginning, `form_refuses` anywhere
-    `form_tells` stands in both places, after a name at the beginning, as `tells` may. `wonders`: those of `tells` that
-    an order may go on with (`Prüfe in x, ob`). `form_says` has pairs of what stands before the name of a server and
-    after it if a message wants to know what the server says. `form_runs` begins a clause after that of a name, and
-    orders to run it.
-    """
-
-    code: str
-    asks: str = ""
-    objects: str = ""
-    orders: str = ""
-    uses: str = ""
-    means: str = ""
-    places: str = ""
-    sources: str = ""
-    of: str = ""
-    refuses: str = ""
-    tells: str = ""
-    wonders: str = ""
-    fetches: str = ""
-    puts: str = ""
-    joins: str = ""
-    fillers: str = ""
-    small: str = ""
-    form_opens: str = _NEVER
-    form_asks: str = _NEVER
-    form_means: str = _NEVER
-    form_refuses: str = _NEVER
-    form_tells: str = _NEVER
-    form_runs: str = _NEVER
-    form_says: tuple[tuple[str, str], ...] = ()
-
-    @cached_property
-    def no_orders(self) -> frozenset[str]:
-        """The words that are no order, though a name follows: `the read_file`."""
-        lists = (self.means, self.places, self.of, self.refuses, self.tells, self.fillers, self.small)
-        return frozenset(" ".join(lists).split())
-
-    @cached_property
-    def words(self) -> frozenset[str]:
-        """The single words by which the language is recognised."""
-        found = re.split(r"[ _'-]", " ".join((self.asks, self.orders, self.uses, self.joins, *self.no_orders)))
-        return frozenset(word for word in found if len(word) > 1)
-
-    @cached_property
-    def asking(self) -> re.Pattern[str]:
-        """A form of a request before a name."""
-        return re.compile(rf"{_any_of(self.asks)}|{self.form_opens}")
-
-    @cached_property
-    def opening(self) -> re.Pattern[str]:
-        """The whole of what stands before a name in a request."""
-        return re.compile(self.form_opens)
-
-    @cached_property
-    def asking_behind(self) -> re.Pattern[str]:
-        """A form of a request at the end of what follows a name."""
-        return re.compile(rf"(?:{_any_of(self.asks)}|{self.form_asks})\W{{0,4}}$")
-
-    @cached_property
-    def by_means(self) -> re.Pattern[str]:
-        """The end of a text that says by what means."""
-        return re.compile(rf"{_any_of(self.means)}{self._filled}$")
-
-    @cached_property
-    def by_place(self) -> re.Pattern[str]:
-        """The end of a text that says by what means or where."""
-        return re.compile(rf"\W{{0,3}}{_any_of(self.means, self.places)}{self._filled}$")
-
-    @cached_property
-    def by_source(self) -> re.Pattern[str]:
-        """The end of a text that names a source."""
-        return re.compile(rf"{_any_of(self.sources)}{self._filled}$")
-
-    @cached_property
-    def says(self) -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
-        """The end of a text that asks what the server after it says, and the rest of the question; several pairs."""
-        return tuple((re.compile(f"(?:{before})$"), re.compile(f"(?:{after})")) for before, after in self.form_says)
-
-    @cached_property
-    def wondering(self) -> re.Pattern[str]:
-        """A text that goes on with an indirect question."""
-        return re.compile(rf"\W{{0,3}}{_any_of(self.wonders)}")
-
-    @cached_property
-    def fetching(self) -> re.Pattern[str]:
-        """A clause up to a server that orders to fetch something of it."""
-        return re.compile(
-            rf"{self._joined}{_any_of(self.fetches)}(?:[^,.]* )?(?:de|del|du|d['’]) ?$" if self.fetches else _NEVER
-        )
-
-    @cached_property
-    def putting(self) -> re.Pattern[str]:
-        """A clause up to a server that orders to put something there."""
-        return re.compile(
-            rf"{self._joined}{_any_of(self.puts)}(?:[^,.]{{1,60}} )?(?:a|al|à|vers) ?$" if self.puts else _NEVER
-        )
-
-    @cached_property
-    def means_behind(self) -> re.Pattern[str]:
-        """Matches a particle that makes the server before it the means, such as a postposition."""
-        return re.compile(rf" ?(?:{self.form_means})")
-
-    @cached_property
-    def part_of(self) -> re.Pattern[str]:
-        """The end of a text that makes the name after it a part of something else."""
-        return re.compile(rf"{_any_of(self.of)}{self._filled}$")
-
-    @cached_property
-    def ordering(self) -> re.Pattern[str]:
-        """A clause up to a name that is an order: one word, the group `order`, between small ones."""
-        return re.compile(rf"{self._joined}(?P<order>[^\W\d_]{{2,20}}){self._filled}$" if self.joins else _NEVER)
-
-    @cached_property
-    def joining(self) -> re.Pattern[str]:
-        """A clause up to a name that has nothing but words that lead on: `Dann noch`."""
-        return re.compile(rf"\W{{0,3}}{_any_of(self.joins)}\W{{0,3}}{self._joined}{self._filled}")
-
-    @cached_property
-    def order(self) -> re.Pattern[str]:
-        """The beginning of a clause that orders or requests something of a server."""
-        return re.compile(rf"{self._joined}{_any_of(self.orders, self.uses, self.asks)}")
-
-    @cached_property
-    def commanding(self) -> re.Pattern[str]:
-        """The beginning of a clause with any verb, the group `order`, and its object: `Crawle die Seiten`."""
-        return re.compile(
-            rf"{self._joined}(?P<order>[^\W\d_]{{2,20}})(?: {_any_of(self.joins)})? {_any_of(self.objects)}"
-            if self.objects
-            else _NEVER
-        )
-
-    @cached_property
-    def runs(self) -> re.Pattern[str]:
-        """The beginning of a clause such as `run it`, after one that names a tool."""
-        return re.compile(rf"{self._joined}(?:{self.form_runs})")
-
-    @cached_property
-    def using(self) -> re.Pattern[str]:
-        """The beginning of a clause that orders the use of something."""
-        asked = rf"(?:{_any_of(self.asks)}\W{{1,3}})?"
-        return re.compile(rf"{self._joined}{asked}{_any_of(self.uses)}(?P<directly>{self._filled}$)?")
-
-    @cached_property
-    def refusing(self) -> re.Pattern[str]:
-        """A refusal before a name."""
-        return re.compile(_any_of(self.refuses))
-
-    @cached_property
-    def refusing_behind(self) -> re.Pattern[str]:
-        """A refusal after a name."""
-        return re.compile(self.form_refuses)
-
-    @cached_property
-    def telling(self) -> re.Pattern[str]:
-        """A question or a report before a name."""
-        # Without a list of words, the verb stands after the name, and with it all that tells.
-        return re.compile(rf"{_any_of(self.tells)}|{self.form_tells}" if self.tells else _NEVER)
-
-    @cached_property
-    def telling_behind(self) -> re.Pattern[str]:
-        """A question or a report that begins with a name."""
-        return re.compile(rf"\W{{0,6}}(?:{_any_of(self.tells)}|{self.form_tells})")
-
-    @property
-    def _joined(self) -> str:
-        return rf"\W{{0,3}}(?:{_any_of(self.joins)}\W{{0,3}}){{0,4}}"
-
-    @property
-    def _filled(self) -> str:
-        return rf"(?:\W{{0,3}}{_any_of(self.fillers)}){{0,5}}\W{{0,4}}"
-
-
-def _any_of(*lists: str) -> str:
-    """Return a pattern for any of the phrases as whole words, longest first."""
-    ordered = sorted({phrase for one in lists for phrase in one.split()}, key=lambda one: (-len(one), one))
-    phrases = "|".join(re.escape(one).replace("_", " ").replace("'", "['’]") for one in ordered)
-    return rf"(?:(?<!\w)(?:{phrases})(?!\w))" if ordered else _NEVER
-
 
 _EN: Final = LanguageRow(
     "en",
@@ -276,7 +77,8 @@ _EN: Final = LanguageRow(
 _DE: Final = LanguageRow(
     "de",
     asks="kannst_du könntest_du würdest_du magst_du willst_du können_sie könnten_sie würden_sie können_wir könnten_wir "
-    "wäre_es_möglich bitte lass_uns lasst_uns dass_du ich_möchte ich_brauche brauchst_du wir_brauchen ich_hätte_gern "
+    "wäre_es_möglich bitte lass_uns lasst_uns kannste könnt_ihr könntet_ihr dass_du ich_möchte ich_brauche brauchst_du "
+    "wir_brauchen ich_hätte_gern "
     "ich_hätte_gerne am_besten gib_mir",
     objects="die den das dem ein eine einen mir uns mein meine meinen unser unsere unseren alle diese diesen dieses "
     "ihn es",
@@ -292,13 +94,13 @@ _DE: Final = LanguageRow(
     "liste zeichne erzeuge erzeug generiere generier wandle konvertiere exportiere exportier importiere importier "
     "teste teste_mal skaliere rolle roll räume räum frage frag schlage schlag durchsuche durchsuch kontrolliere "
     "aktualisiere leere entferne entfern verknüpfe teile teil installiere baue bau",
-    wonders="ob was wie wer wo wann welche welcher welches welchen wieviel wie_viele",
+    wonders="ob obs warum wieso weshalb was wie wer wo wann welche welcher welches welchen wieviel wie_viele",
     uses="öffne nutze nutz benutze benutz verwende verwend nimm frage frag rufe ruf führe führ",
     means="mit mittels per via durch",
     places="in auf bei aus über",
     sources="laut gemäß nach_angaben_von",
     of="von vom für zu zum zur in im aus bei über",
-    refuses="nicht kein keine keinen keinesfalls nie niemals ohne statt anstatt",
+    refuses="nicht nichts finger_weg kein keine keinen keinesfalls nie niemals ohne statt anstatt",
     tells="was wie warum wieso weshalb wann wer wo wofür wozu woher welche welcher welches welchen ob ist sind war "
     "waren wurde wurden wird werden habe hat haben hatte hatten gestern vorhin neulich sagte meinte erkläre "
     "erklär vergleiche kann darf muss soll_ich sollen_wir läuft geht funktioniert problem probleme fehler ärger "
@@ -306,9 +108,27 @@ _DE: Final = LanguageRow(
     joins="und dann danach bitte jetzt nun also ok okay hallo hi zuerst anschließend",
     fillers="der die das dem den des ein eine einen einem einer mal doch bitte nun jetzt auch gleich noch dir mir uns "
     "tool werkzeug funktion befehl dienst server",
+    asked="welche welcher welches welchen wie_viele wieviele wieviel gibt_es gibt's gibts hat haben hab habe haben_wir "
+    "ist sind "
+    "läuft laufen wer was steht stehen liegt liegen irgendwelche noch_irgendwelche hängt hängen",
+    now="mein meine meinen meinem meiner unser unsere unserem unserer ich wir mir uns gerade aktuell derzeit momentan "
+    "jetzt heute gestern "
+    "nacht neue neuen neues neuer neueste neuesten letzte letzten offen offene offenen aktive aktiv läuft laufen "
+    "laufende laufenden "
+    "noch seit fehlgeschlagen hängt hängen down zugewiesen fällig überfällig schon",
+    itself="kostet kosten preis preise teuer teurer billiger kostenlos gratis besser schlechter lohnt wert lizenz "
+    "leute firmen "
+    "menschen alternativen alternative vorteile nachteile unterstützt unterschied funktioniert funktionieren bedeutet "
+    "heißt sicher legal "
+    "gehört ceo jobs stellen arbeitet gewechselt umgestiegen nervt finde hasse mag erfunden",
+    pronouns="ihn sie es das die dort da darin davon",
+    likened="alternative_zu alternativen_zu über als wie statt außer zu zum für von namens ohne gegen",
+    form_orders=r"lass(?:t)? (?:mal )?(?!mich|uns|es|das )|(?:ich|wir) (?:bräuchte[n]?|hätte[n]? gern[e]?|will|wollen"
+    r"|möchten?)(?!\w)",
+    form_how=r"(?<!\w)(?:wie (?!viele?(?!\w)|lange|oft|groß|hoch|heißt der)|wieso man|was ist (?:ein|eine) )",
     small="ich du er sie es wir ihr man mein meine dein deine unser unsere sein seine ihre vor nach am an als wenn "
     "weil dass aber oder und nur so sehr schon hier dort frage liebe danke ja nein gibt",
-    form_refuses=r"(?<!\w)(?:nicht|keinesfalls|nie|niemals)(?!\w)",
+    form_refuses=r"(?<!\w)(?:nicht|keinesfalls|nie|niemals|in ruhe|sein\W*$|weg\W*$)(?!\w)",
     form_tells=r"(?:reden|sprechen|diskutieren|plaudern)\W*$",
     form_says=(
         (r"^\W*(?:(?:bitte|dann|und) )?lass(?:t)? ", r" (?!mich|uns|es|das |in |sein)[^,.]*en(?:$| und )"),
@@ -338,7 +158,7 @@ _FR: Final = LanguageRow(
     "svp veuillez merci_de merci_d fais fais-moi donne-moi donnez-moi faites faisons on_va je_veux je_voudrais "
     "j'aimerais que_tu que_vous j'ai_besoin il_faut il_me_faut il_nous_faut il_te_faut il_vous_faut il_me_faudrait "
     "sers-toi servez-vous",
-    objects="le la les l un une mon ma mes notre nos ce cet cette ces tous toutes",
+    objects="le la les l l' un une des du mon ma mes notre nos ce cet cette ces tous toutes ça cela ceci",
     form_runs=r"(?:lance|exécute|utilise|appelle|essaie)[sz]?-(?:le|la)(?!\w)",
     orders="cherche cherchez trouve trouvez trouve-moi lis lisez crée créez montre montrez montre-moi ouvre ouvrez "
     "écris "
@@ -354,7 +174,7 @@ _FR: Final = LanguageRow(
     "consulte consultez interroge interrogez fouille fouillez passe passez modifie modifiez renomme stocke stockez "
     "dépose "
     "déposez dessine exécute exécutez essaie essaye déploie déployez",
-    wonders="si combien quel quelle quels quelles qui où ce_que ce_qui comment quand pourquoi",
+    wonders="si pourquoi combien quel quelle quels quelles qui où ce_que ce_qui comment quand pourquoi",
     fetches="récupère récupérez tire extrais extrayez sors télécharge rapatrie",
     puts="envoie envoyez pousse poussez transfère transférez exporte exportez ajoute ajoutez publie publiez",
     uses="ouvre prends prenez utilise utilisez demande demandez interroge interrogez consulte consultez appelle "
@@ -386,6 +206,28 @@ _FR: Final = LanguageRow(
             r"(?: (?:dit|trouve|sait|pense|propose))? (?:sur|de|des|du|au sujet|à propos|pour)(?!\w)",
         ),
     ),
+    asked="quel quelle quels quelles combien combien_de y_a-t-il y_a-t'il y_a il_y_a est-ce_qu'il_y_a est-ce_que "
+    "a-t-on on_a "
+    "qui qu'est-ce_qui qu'est-ce_qu'il_y_a c'est_quoi quoi_de_neuf as-tu j'ai des ai-je est-ce_qu'on est-ce_que_j'ai "
+    "est-ce_qu'on_a",
+    now="mon ma mes notre nos je j'ai on nous moi en_ce_moment actuellement maintenant aujourd'hui hier cette_nuit "
+    "ce_matin là "
+    "nouveau nouveaux nouvelle nouvelles dernier derniers dernière dernières ouvert ouverts ouverte ouvertes actif "
+    "actifs active actives "
+    "en_cours encore depuis échoué échoués planté plantés tournent tourne en_retard en_attente assigné assignés "
+    "assignées bloqué bloqués",
+    itself="coûte coûtent prix tarif tarifs cher chère gratuit gratuite payant payante mieux pire vaut licence gens "
+    "entreprises alternatives "
+    "alternative avantages inconvénients différence marche fonctionne signifie veut_dire sécurisé légal appartient "
+    "emplois postes travaille "
+    "appris apprendre augmenté adore déteste inventé avis",
+    pronouns="le la les ça y en",
+    likened="alternative_à alternatives_à comme que contre sans pour au_sujet_de à_propos_de",
+    form_orders=r"(?:tu|vous) (?:me |nous |m['’]|te )?(?!as |avez |es |êtes )[^\W\d_]{2,18}"
+    r"|(?!chez|pour|avec|sans|selon|et|à|de|entre|comme|c['’]est)[^\W\d_]{2,18} moi (?!aussi)"
+    r"|(?<!\w)[^\W\d_]{2,18}-(?:moi|nous|le|la|les|lui|en|y)(?!\w)|(?:il (?:me|nous) faudrait|j['’]aurais besoin"
+    r"|j['’]ai besoin)",
+    form_how=r"(?<!\w)(?:comment(?! va)|pourquoi on|c['’]est quoi un)(?!\w)",
     small="je tu il elle on nous ils elles mon ma mes ton ta tes son ses notre votre leur ce cet cette ces en sous "
     "chez comme mais ou et aussi très bien mal déjà ici là non oui c'est question merci doc",
     form_refuses=r"(?<!\w)(?:pas|jamais)(?!\w)",
@@ -413,7 +255,7 @@ _ES: Final = LanguageRow(
     "convierte prueba cambia renombra elimina quita actualiza despliega escala dibuja averigua investiga echa échale "
     "échame navega ve vete anda mete inserta carga me_abres me_creas me_buscas me_pones me_mandas me_envías me_sacas "
     "me_lees me_traes me_haces me_das me_miras me_guardas me_subes",
-    wonders="qué cuál cuáles cuánto cuánta cuántos cuántas quién quiénes dónde si cuándo cómo lo_que",
+    wonders="por_qué porqué qué cuál cuáles cuánto cuánta cuántos cuántas quién quiénes dónde si cuándo cómo lo_que",
     fetches="saca sácame tira trae tráeme extrae descarga descárgame recupera",
     puts="sube envía manda exporta añade agrega pasa publica empuja copia lleva",
     uses="abre usa usar use utiliza utilizar utilice consultar preguntar preguntar_a "
@@ -427,8 +269,25 @@ _ES: Final = LanguageRow(
     refuses="no nunca jamás sin evita evite tampoco ningún en_vez_de en_lugar_de",
     tells="qué cuál cuáles cómo por_qué cuándo quién dónde para_qué si es son era fue fueron está estaba he ha has han "
     "hemos había ayer dijo explica explícame compara sirve funciona hace problema problemas error errores",
-    joins="y luego después entonces ahora pues primero ok hola por_favor porfa",
+    joins="oye anda y luego después entonces ahora pues primero ok hola por_favor porfa",
     fillers="la el los las un una unos unas a al herramienta me nos servidor ya mejor",
+    asked="qué cuál cuáles cuánto cuánta cuántos cuántas cuantos cuantas que hay tengo tenemos quién quien quiénes "
+    "algún alguna está están queda "
+    "quedan tiene tienen sigue siguen",
+    now="mi mis nuestro nuestra nuestros nuestras tengo tenemos me nos yo ahora ahorita hoy ayer anoche actualmente "
+    "en_este_momento nuevo nuevos nueva "
+    "nuevas último últimos última últimas abierto abiertos abierta abiertas activo activos activa activas corriendo "
+    "pendiente pendientes "
+    "fallido fallidos fallidas caído caídos todavía aún desde asignado asignados asignadas bloqueado sin",
+    itself="cuesta cuestan precio precios caro cara barato gratis mejor peor vale pena licencia gente empresas "
+    "alternativas alternativa ventajas "
+    "desventajas diferencia funciona significa seguro legal pertenece empleos trabaja aprender odia odio encanta "
+    "inventó compró opinas opinión",
+    pronouns="lo la los las eso ahí allí",
+    likened="alternativa_a alternativas_a sobre como que acerca_de para sin contra llamado",
+    form_orders=r"(?:me|nos) [^\W\d_]{2,18}[ae]s |(?:me|nos) (?:puedes|podrías|podés)(?!\w)"
+    r"|[^\W\d_]{2,14}[aeiáéí](?:me|nos|le|les|lo|la|los|las|melo|mela|selo)(?!\w)",
+    form_how=r"(?<!\w)(?:cómo(?! va)|como (?:puedo|se|hago)|qué es un)(?!\w)",
     small="yo tú él ella nosotros ellos ellas mi mis tu tus su sus nuestro este esta estos estas ese esa que entre "
     "como pero o e también muy aquí allí sí pregunta gracias lo se dile pídele",
     # ¿Me lanzas list_branches?
@@ -436,7 +295,8 @@ _ES: Final = LanguageRow(
     form_says=(
         (r"^\W*(?:pídele|dile|pide|pedile|decile) a ", r" que (?!es |está )"),
         (
-            r"^\W*(?:qué|cuáles|cuánt[oa]s|hay)(?!\w)[^,.]{0,40}(?<!\w)(?:activ[oa]s?|abiert[oa]s?|nuev[oa]s?|pendientes"
+            r"^\W*(?:qué|cuáles|cuánt[oa]s|hay)(?!\w)[^,.]{0,40}(?<!\w)(?:activ[oa]s?|abiert[oa]s?|nuev[oa]s?"
+            r"|pendientes"
             r"|ahora|hoy)(?!\w)[^,.]{0,40}(?<!\w)en ",
             r"\W*$",
         ),

@@ -42,6 +42,7 @@ _TOOLS_OF_A_PRODUCT: Final = 3
 _GAPS: Final = frozenset(("", " ", "_", "__", "-", ".", "/", ":"))
 _SIGN: Final = re.compile(rf"[{SIGNS}]")
 _MARKED: Final = re.compile(r"[_./:-]")
+_NOUN_BEHIND: Final = re.compile(r"-[^\W\d_]{3,30}(?![\w.-])")
 _HEADING: Final = re.compile(r"\s*(?:[:：,，.。;；|(（—–]|\s-\s)")
 _AROUND: Final = re.compile(
     r"^(?:the|mcp|server)[ _-]+|[ _-]*(?:mcp|server|services?|tools?|plugin|服务器?|工具|接口|插件)$", re.IGNORECASE
@@ -93,10 +94,12 @@ class ToolNames:
     descriptions: dict[str, str] = field(default_factory=dict)
     reach: dict[str, int] = field(default_factory=dict)
 
-    def longest(self, message: MessageText, first: int, within: str | None = None) -> NameHit | None:
+    def longest(
+        self, message: MessageText, first: int, within: str | None = None, *, compound: bool = False
+    ) -> NameHit | None:
         """Return the longest name that begins with the word at `first`; `within`: only tools of this server.
 
-        A word that goes on, as `github` in `github.com`, is no name.
+        A word that goes on, as `github` in `github.com`, is no name; with `compound` it may go on like `Jira-Ticket`.
         """
         words, plain = message.words, message.plain
         reach = self.reach.get(words[first].text[0], 0)
@@ -113,7 +116,7 @@ class ToolNames:
             servers = self.of_servers.get(joined, ()) if within is None else ()
             if within is not None:
                 tools = tuple(at for at in tools if self.tools[at].server == within)
-            if (tools or servers) and _ends_at(plain, word.end):
+            if (tools or servers) and (_ends_at(plain, word.end) or (compound and _NOUN_BEHIND.match(plain, word.end))):
                 found = NameHit(first, last + 1, tools, servers, "plain")
         if found is None:
             return None
@@ -203,11 +206,28 @@ def _partial_names(names: ToolNames) -> dict[str, str]:
         for word, tools in Counter(chain.from_iterable(split(names.tools[at].own_name)[:1] for at in places)).items():
             if tools >= _TOOLS_OF_A_PRODUCT and (word,) in products().get(word, ()):
                 claimed.setdefault(word, set()).add(server)
+    for server, rest in _without_vendors(names.servers).items():
+        claimed.setdefault(rest, set()).add(server)
     return {
         word: servers.pop()
         for word, servers in claimed.items()
         if len(servers) == 1 and len(word) >= _PART_LETTERS and word not in word_set("ordinary")
     }
+
+
+def _without_vendors(servers: Iterable[str]) -> dict[str, str]:
+    """Map servers to the rest of their ids, squashed, without a beginning that another shares: aws-labs-aws-docs.
+
+    The rest has several words; a single one counts by its rarity.
+    """
+    ids = {server: split(server) for server in servers}
+    begins = Counter(tuple(words[:length]) for words in ids.values() for length in range(1, len(words)))
+    rests = {}
+    for server, words in ids.items():
+        shared = max((length for length in range(1, len(words)) if begins[tuple(words[:length])] > 1), default=0)
+        if shared and len(words) - shared > 1:
+            rests[server] = squashed("".join(words[shared:]))
+    return rests
 
 
 def leading_name(description: str) -> str:

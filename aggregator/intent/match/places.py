@@ -94,12 +94,19 @@ _TARGET: Final = re.compile(
 )
 # What a person does for themselves, or asks about; a work about a server, which is not made with it.
 _NOT_THERE: Final = re.compile(
-    r"(?<!\w)(?:how|why|account|profile|login(?! (?:page|form|screen|button))|job"
-    r"|career|course|book|tutorial|article|talk|guide|essay|lesson|speech|joke"
-    r"|poem|buch|artikel|kurs|vortrag|gedicht|witz|doku|anleitung|konto|livre|cours|tuto|tutoriel|formation|exposé|blague"
+    r"(?<!\w)(?:how(?!['’]?s (?:my|our|the)| (?:many|much|long|far|often|old|(?:is|are) (?:my|our|the)))|why(?! (?:did"
+    r"|is|are) (?:my|our))"
+    r"|account|profile|login(?! (?:page|form|screen|button))|(?<!failed )(?<!cron )(?<!nightly )(?<!this )(?<!that )job"
+    r"|career(?!s? (?:page|site))|(?<!of )course|book|tutorial|article|talk|guide|essay|lesson|speech|joke"
+    r"|poem|buch|artikel|kurs|vortrag|gedicht|witz|doku|anleitung|konto|livre|cours|tuto|tutoriel|formation|exposé"
+    r"|blague"
     r"|avis|poème|libro|curso|artículo|charla|guía|chiste|cuenta|poema|vid[eé]o|vídeo)(?:s|es|e|en)?(?!\w)"
     r"|^\W*(?:write|schreib|sag|écris|dis|escribe|di)\S*(?: (?:mir|uns|was|etwas|bitte|mal|something))*"
     r" (?:on|über|sur|de) |(?<!\w)(?:write|draft|compose)(?: [\w-]{1,20}){1,5} on (?:the )?$"
+    r"|(?<!\w)(?:script|function|program|snippet|code|class|module|regex|skript|programm|fonction|programme|función"
+    r"|programa) (?:[a-z]+ )?"
+    r"(?:that|which|to|calling|using|das|die|qui|que|para|pour) [^,.]*$"
+    r"|(?<!\w)(?:alternatives?|competitors?|equivalents?|replacement|open letter|letter|ode) (?:to|of|for) (?:the )?$"
     r"|^\W*(?:schreib|verfass|entwirf|écri[st]|rédige|escrib[ae]|redact)\S*(?: [\w'’-]{1,20}){1,5} (?:über|sur|sobre) $"
 )
 _SOUGHT: Final = re.compile(r"\s*(?:for|about|whether|if)(?![a-z])")
@@ -159,12 +166,11 @@ def _put_into(message: MessageText, names: ToolNames, clause: int) -> Iterator[N
 def _spoken_to(message: MessageText, names: ToolNames) -> Iterator[NamedCall]:
     """Yield the server that a message begins with, if an order or an address follows: `notion: list my pages`."""
     named = _server_at(message, names, message.words[0].start)
-    if named is None or named.looks == "plain":
+    if named is None:
         return
     end = end_of(message, named)
-    if _TARGET.match(message.plain, end) or (
-        message.plain.startswith(":", end) and _ORDER.match(message.plain, end + 1)
-    ):
+    spoken_to = message.plain.startswith(":", end) and begins_order(message, end + 1)
+    if spoken_to or (named.looks != "plain" and _TARGET.match(message.plain, end)):
         yield NamedCall(message.words[0].start, end, named, "server")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice, zip_longest
 from typing import Final, Literal, NamedTuple
 
+from aggregator.intent.match.abroad import find_orders_abroad
 from aggregator.intent.match.asks import find_asked_names, find_orders_to_servers, is_told
 from aggregator.intent.match.explicit import (
     NamedCall,
@@ -17,13 +18,16 @@ from aggregator.intent.match.explicit import (
     find_polite_requests,
 )
 from aggregator.intent.match.keywords import KeywordHit, TriggerKeywords
-from aggregator.intent.match.languages import LanguageRow
+from aggregator.intent.match.language_row import LanguageRow
 from aggregator.intent.match.material import is_material
+from aggregator.intent.match.mentions import without_mentions
 from aggregator.intent.match.names import ToolNames
 from aggregator.intent.match.nearest import nearest, nearest_servers
 from aggregator.intent.match.order import RankTools, order_tools
-from aggregator.intent.match.phrasing import is_forbidden, is_refused
+from aggregator.intent.match.phrasing import is_refused
 from aggregator.intent.match.places import find_requests_to_servers
+from aggregator.intent.match.sentences import find_sentences
+from aggregator.intent.match.signs import find_orders_in_signs
 from aggregator.intent.match.text import MessageText, folded
 
 Rule = Literal["handle", "explicit", "name", "ask", "nearest", "keyword"]
@@ -68,9 +72,23 @@ def find_hit(given: RuleInput) -> RuleHit | None:
         or _by_name(given, "ask", find_requests_to_servers(given.message, given.names))
         or _by_name(given, "ask", find_asked_names(given.message, given.names, given.language))
         or _by_name(given, "ask", find_orders_to_servers(given.message, given.names, given.language))
+        or _by_sentence(given)
         or _by_nearest_name(given, [call for call in called if isinstance(call, UnknownToolCall)])
         or _by_keyword(given)
     )
+
+
+def _by_sentence(given: RuleInput) -> RuleHit | None:
+    """Return the finding of the rules that weigh a whole sentence, and so tell reports themselves."""
+    message, names, row = given.message, given.names, given.language
+    if row.code == "en":
+        found = find_sentences(message, names)
+    elif row.code == "zh":
+        found = find_orders_in_signs(message, names)
+    else:
+        found = find_orders_abroad(message, names, row)
+    own = (call for call in found if _is_own(message, call._replace(start=message.words[call.named.first].start)))
+    return _combined(given, "ask", [(call.start, call.end, _tools_meant(given, call)) for call in own])
 
 
 def _by_name(given: RuleInput, rule: Rule, found: Iterable[NamedCall]) -> RuleHit | None:
@@ -83,13 +101,17 @@ def _by_name(given: RuleInput, rule: Rule, found: Iterable[NamedCall]) -> RuleHi
 
 def _is_asked(given: RuleInput, call: NamedCall | UnknownToolCall) -> bool:
     """Tell whether the message requests a call, outside quotations and texts under discussion."""
-    message = given.message
+    if not _is_own(given.message, call):
+        return False
+    name = given.message.words[call.named.first].start if isinstance(call, NamedCall) else call.first
+    return not is_told(given.message, given.language, name, call.end)
+
+
+def _is_own(message: MessageText, call: NamedCall | UnknownToolCall) -> bool:
+    """Tell whether a call is the user's own words, and not refused."""
     if message.quoted(call.start) or is_material(message, call.start, call.end):
         return False
-    if is_refused(message.before(call.start) + message.plain[call.start : call.end], message.after(call.end)):
-        return False
-    name = message.words[call.named.first].start if isinstance(call, NamedCall) else call.first
-    return not is_told(message, given.language, name, call.end)
+    return not is_refused(message.before(call.start) + message.plain[call.start : call.end], message.after(call.end))
 
 
 def _tools_meant(given: RuleInput, call: NamedCall) -> tuple[int, ...]:
@@ -137,10 +159,8 @@ def _by_nearest_name(given: RuleInput, unknown: list[UnknownToolCall]) -> RuleHi
 def _by_keyword(given: RuleInput) -> RuleHit | None:
     """Return the finding of the longest keyword, of equally long ones the first; the tools of others follow."""
     message, _, names, keywords, rank = given
-    standing = (
-        one for one in keywords.found(message.plain, names.servers) if not is_forbidden(message.before(one.start))
-    )
-    found = _without_overlaps(islice(standing, _KEYWORDS_READ))
+    hits = islice(keywords.found(message.plain, names.servers), _KEYWORDS_READ)
+    found = _without_overlaps(without_mentions(message, hits))
     if not found:
         return None
     best = found[0]

@@ -1,0 +1,91 @@
+"""Find the servers that a clause in another language than English and Chinese orders or asks something of, wherever "
+"the name stands.
+
+Law: only a name that is hardly anything else counts; a clause that tells, explains or refuses is no order.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from aggregator.intent.match.clauses import NamedClause, clauses_after, clauses_with_servers, sentence_after
+from aggregator.intent.match.explicit import NamedCall
+from aggregator.intent.match.language_row import LanguageRow
+from aggregator.intent.match.languages import is_order
+from aggregator.intent.match.names import ToolNames
+from aggregator.intent.match.places import names_a_work
+from aggregator.intent.match.slots import end_of
+from aggregator.intent.match.text import MessageText
+
+_CLAUSES_AFTER: Final = 2
+# In Japanese: what makes the name a part of a sentence that goes on, what a question is about if it asks for the state
+# of things, and what is asked or said of the product.
+_PARTICLE_JA: Final = re.compile(r" ?(?:を|で|に|は|が|の|から|へ|上|内|って|、|:)")
+_STATE_JA: Final = re.compile(
+    r"[^。]{0,60}(?:未|新し|今|最新|自分|俺|私|僕|うち|現在|残って|止まって|動いて|落ちて|開いて|来て|届いて|出て|何件|いくつ|何個|何台|誰)[^。]{0,60}"
+    r"(?:ある|あります|ない|いる|います|る|か|ます|の|かな|っけ|誰)? ?[?？]$"
+)
+_ASKS_JA: Final = re.compile(
+    r"(?:教えて|見せて|頂戴|ちょうだい|よろしく|頼む|たい(?:です)?|欲しい(?:です)?|ほしい(?:です)?|くれ|やって|といて|おいて|どいて|して|みて|出して)[。!！?？♪〜～\s]*$"
+)
+_ITSELF_JA: Final = re.compile(
+    r"無料|有料|料金|値段|値上げ|いくらです|どっち|どちら|違い|とは|って何|使い方|勉強|学び|入門|おすすめ|本を|記事|作文|小説|詩を|俳句|転職|会社|歴史|仕組み|らしい|そうです"
+    r"|方法|やり方|ないで|しなくて|やめて|禁止|触ら|翻訳|について(?!.*(?:調べ|検索|探し))|嫌い|好き|と思"
+)
+
+
+def find_orders_abroad(message: MessageText, names: ToolNames, row: LanguageRow) -> Iterator[NamedCall]:
+    """Yield the servers of which a clause orders or asks something."""
+    for clause in clauses_with_servers(message, names, abroad=True):
+        if message.quoted(clause.place):
+            continue
+        end = end_of(message, clause.named)
+        if row.code == "ja":
+            asked = _asks_in_japanese(row, clause.before, sentence_after(message, end))
+        else:
+            asked = not _speaks_of_it(row, clause) and (
+                _orders(row, clause) or _asks_for_state(row, clause) or _goes_before_order(message, row, clause)
+            )
+        if asked:
+            yield NamedCall(clause.start, end, clause.named, "server")
+
+
+def _asks_in_japanese(row: LanguageRow, before: str, after: str) -> bool:
+    if _PARTICLE_JA.match(after) is None or _ITSELF_JA.search(before + after) or row.refusing_behind.search(after):
+        return False
+    return any(pattern.search(after) for pattern in (row.asking_behind, _ASKS_JA)) or _STATE_JA.match(after) is not None
+
+
+def _speaks_of_it(row: LanguageRow, clause: NamedClause) -> bool:
+    """Tell whether the clause refuses, explains, or is about the product."""
+    before, after = clause.before, clause.after
+    wondering = row.wondering.search(after)
+    refused = row.refusing_behind.search(after[: wondering.start()] if wondering is not None else after)
+    about = row.about.search(before) is not None or names_a_work(before) or names_a_work(after)
+    return about or refused is not None or row.refusing.search(before) is not None or row.how.search(before) is not None
+
+
+def _orders(row: LanguageRow, clause: NamedClause) -> bool:
+    order = row.ordered.match(clause.before)
+    if order is not None:
+        if order["order"] is not None:
+            return is_order(order["order"]) and row.of_itself.search(clause.before) is None
+        # I want kubernetes.
+        wanted = row.asking.match(order[0].strip()) is not None
+        return not wanted or bool(clause.before[order.end() :].strip())
+    return row.asking.search(clause.before) is not None or row.asking_behind.search(clause.after) is not None
+
+
+def _asks_for_state(row: LanguageRow, clause: NamedClause) -> bool:
+    whole = f"{clause.before} {clause.after}"
+    if row.asking_first.match(clause.before) is None or row.of_itself.search(whole):
+        return False
+    return row.state.search(whole) is not None
+
+
+def _goes_before_order(message: MessageText, row: LanguageRow, clause: NamedClause) -> bool:
+    """Tell whether an order about what is said to be there follows: `in n8n hängt ein Workflow, stoß ihn an`."""
+    if not row.by_place.search(clause.before) or row.of_itself.search(clause.before + clause.after):
+        return False
+    following = clauses_after(message, clause.end, _CLAUSES_AFTER)
+    return any(row.order.match(text) and row.again.search(text) for text in following)

@@ -1,0 +1,397 @@
+"""Find the servers that an English sentence orders or asks something of, wherever the name stands in it.
+
+`places` reads the orders in which the name has its usual place; here the parts of the sentence are weighed: an order or
+a question about the state of things, how the name belongs to it, and what speaks against it.
+
+Law: only a name that is hardly anything else counts; a sentence that tells, explains or refuses is no order.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import Final
+
+from aggregator.catalog.search.terms.words import split
+from aggregator.intent.match.clauses import NEAR, NamedClause, clauses_after, clauses_with_servers
+from aggregator.intent.match.explicit import NamedCall
+from aggregator.intent.match.names import ToolNames
+from aggregator.intent.match.phrasing import is_mention
+from aggregator.intent.match.places import names_a_work
+from aggregator.intent.match.slots import end_of
+from aggregator.intent.match.text import MessageText
+from aggregator.intent.match.words import any_of, word_set
+
+# Clauses after that of a name in which an order about it may follow.
+_CLAUSES_AFTER: Final = 3
+
+_OPENED: Final = rf"\W{{0,6}}(?:{any_of('greetings', 'openers')}\W{{1,4}}){{0,5}}"
+_SOFTLY: Final = r"(?:(?:please|pls|also|just|quickly|maybe|kindly|possibly|go|now|then|help me|help us) ){0,2}"
+_VERB: Final = any_of("imperatives", "commands")
+# A verb, not the noun of a sentence: the build is red.
+_ORDER: Final = re.compile(rf"{_OPENED}{_SOFTLY}(?P<verb>{_VERB})(?![a-z'’-]| (?:source|sure|letter|secret)(?![a-z]))")
+_POLITE: Final = re.compile(
+    rf"{_OPENED}{any_of('asking-politely')} {_SOFTLY}(?!{any_of('works-of-words')})(?P<verb>[a-z]{{2,18}})(?![a-z])"
+)
+_WISH: Final = re.compile(
+    rf"{_OPENED}{any_of('wishing')}(?! to (?:learn|switch|move|migrate|leave|quit|try|buy|use|understand|stop|say|talk"
+    r"|think|work|become|avoid|go)(?![a-z])| (?:help|advice|tips|you to explain)(?![a-z]))"
+)
+# In the middle of a sentence without stops: looks fine merge the github pull request.
+_VERB_INSIDE: Final = re.compile(rf"(?<=[a-z0-9] )(?P<verb>{_VERB}) (?:(?:the|my|our|this|that|these|those|me the) )?$")
+_DET: Final = rf"(?:(?:{any_of('before-things')}|\d{{1,4}}) ){{0,4}}"
+_PLACED: Final = re.compile(rf"(?:{any_of('placing')}|(?<![a-z])w/) ?{_DET}$|\($")
+_OPENING: Final = re.compile(_OPENED)
+_LEAD: Final = re.compile(rf"{_OPENED}{_DET}")
+_PLACED_ONLY: Final = re.compile(
+    rf"\W{{0,6}}(?:(?:preferably|ideally|maybe|just|and|all) )?(?:with|using|via|through|thru|in|inside|on|into|onto"
+    rf"|from"
+    rf"|over in|w) {_DET}"
+)
+_MINE: Final = re.compile(r"(?<![a-z])(?:my|our|the|this|that|these|those|all)(?: [a-z]+){0,2} $")
+# What is written about a server, or likened to it.
+_MEANS: Final = re.compile(rf"(?<![a-z])(?:with|using|via|through|thru|w|w/|have|let) {_DET}$")
+# Can't open metabase: what is to be done there may follow.
+_CANNOT_OPEN: Final = re.compile(
+    r"(?<![a-z])(?:can['’]?t|cannot) (?:even )?(?:open|reach|access|check|see|find|get (?:on |in)?to|log (?:in)?to) "
+)
+_ABOUT: Final = re.compile(
+    r"(?<![a-z])(?:about|like|than|as|versus|vs\.?|or|called|named|(?<!out )(?<!off )of|between|without"
+    r"|instead of) (?:the )?$"
+    r"|(?<![a-z])(?:alternatives?|competitors?|equivalents?|similar|compared|letter|ode|moved|moving|migrated"
+    r"|switch(?:ed|ing)?|replacement)"
+    r" (?:to|of|for|from) (?:the )?$|(?<![a-z])(?:saying|stating|announcing|claiming)(?![a-z])"
+)
+_HOW: Final = re.compile(
+    r"(?<![a-z])how (?!many|much|long|often|far|old|(?:is|are) (?:my|our|the))(?:[a-z]+)|(?<![a-z])(?:whether to"
+    r"|what (?:is|are) (?:a|an) )"
+)
+_TOLD: Final = re.compile(
+    r"(?<![a-z])(?:i|we|he|she|they|people|everyone|nobody|somebody) (?!want|need|wanna|gotta|can |could |have (?:in"
+    r"|on|open|any)|do |got )[a-z]+"
+)
+_FOR_A_SPIN: Final = re.compile(r"(?: for)? an? (?:quick |little )?(?:try|go|spin|shot|whirl)(?![a-z])")
+_FINITE: Final = re.compile(r" (?:is|are|was|were|had|keeps|looks|seems|does) ")
+_WH: Final = re.compile(r"(?<![a-z])(?:what|whats|which|who|whose|how|why|if|whether|that|where|when)(?![a-z])")
+_ASKED: Final = re.compile(
+    rf"{_OPENED}(?:what|whats|which|who|whos|whose|how many|how much|how long|how is|how are|hows|how|why did|why is"
+    rf"|why are|when|where|is|are|was|were|did|does|do|has|have|any"
+    r"|anything|anyone|got any|status of|see)(?:['’]s|['’]re)?(?![a-z])(?! you(?! see)(?![a-z])| i (?:need|have to"
+    r"|use)(?![a-z]))"
+)
+_NEWS: Final = re.compile(r" (?:new|trending|happening|going on|up|wrong|hot)(?![a-z])(?!.* (?:my|our) )")
+# Who's watching PROJ-88.
+_DOES_NOW: Final = re.compile(
+    rf"{_OPENED}(?:who(?:['’]?s)? |(?:what|which) [^,.]{{0,60}}(?:[a-z]+-\d|#\d|[a-z]_[a-z]))"
+)
+# Did the nightly dbt run finish?
+_DID_IT: Final = re.compile(rf"{_OPENED}(?:did|has|have|was|were|is|are|why (?:did|is|are)) (?:the|our|my|all) ")
+# How's our elasticache doing?
+_FARES: Final = re.compile(r" (?:doing|holding up|looking|coping|running|alive|healthy|okay|ok|up|back)(?![a-z])")
+_STATE: Final = re.compile(any_of("there-now"))
+_ITSELF: Final = re.compile(any_of("about-itself"))
+_WORD: Final = re.compile(r"[\s'’]*([a-z0-9][\w-]*)")
+_SAID_TO: Final = re.compile(r" ?(?:[:,—–-]|\.{2,})\s*")
+# Tavily this: the name as the verb.
+_AS_VERB: Final = re.compile(
+    r" (?:(?:it|them|(?:the|this|that|our|my) (?:[\w-]+ )?(?:site|page|docs|url|link|blog|pages|homepage|article"
+    r"|post))|(?:this|that|these|those)(?: (?:page|site|link|url|one|pages|sites|links|guy|thing))?)"
+    r"(?:\s*$| (?:and|n|for|please|pls|plz|then|to see)(?![a-z]))"
+)
+_STRAIGHT_QUESTION: Final = re.compile(
+    r" (?:how (?:many|much|long|far)|what(?:['’]?s)?|which|who(?:['’]?s)?|any|where(?:['’]?s)?|when)(?! (?:is|are"
+    r"|the hell|a|an)(?![a-z]))(?![a-z])"
+)
+_STRAIGHT_ORDER: Final = re.compile(
+    rf" {_VERB} (?:the|my|our|all|me|us|this|that|these|those|for|every|any|a|an|it|them|[a-z]+[-_/][\w-]+"
+    rf"|[a-z]{{2,20}}s)(?![a-z])"
+)
+_WANTED_NOUN: Final = re.compile(
+    r"\W{0,6}(?:nearest|closest|latest|last|all|any|my|our|new|open|current|today['’]?s|distance|route|directions"
+    r"|next)(?![a-z])"
+)
+_PLEASE: Final = re.compile(r"(?<![a-z])(?:please|pls|plz|thanks|thx|ty)\W*$")
+_ABOUT_IT: Final = re.compile(r"(?<![a-z])(?:its|em|it|them|that|this|those|these|there|one|ones)(?![a-z])")
+_ABOUT_IT_ONLY: Final = re.compile(r"(?<![a-z])(?:about|on|of|like) (?:it|them|that|this|those|these)(?![a-z])")
+_REFUSED: Final = re.compile(
+    r"(?<![a-z])(?:don['’]?t|do not|never|without|stop|avoid|cannot|can['’]?t|won['’]?t|shouldn['’]?t|instead of"
+    r"|rather than|leave|no need|not(?! sure))(?![a-z])"
+)
+# Orders to look into a server: whatever follows its name.
+_LOOKS: Final = frozenset("check ask query search poke ping consult scour double_check".replace("_", " ").split())
+# Orders passed on: have it tell us; and questions to the server itself: can it tell us.
+_PASSED_ON: Final = re.compile(r"(?:^\W{0,6}|[a-z0-9][ ,]{1,3})(?:have|let|get|make|ask|tell) (?:the )?$")
+_PASSED_VERB: Final = re.compile(
+    rf" (?:to )?(?:{any_of('imperatives', 'commands')}|tell|hunt|count|answer)(?![a-z])(?! (?:is|was|be)(?![a-z]))"
+)
+_CAN_IT: Final = re.compile(rf"{_OPENED}(?:can|could|would|will|does|might) (?:the )?$")
+_TELLS_US: Final = re.compile(
+    r" (?:please )?(?:tell|show|give|find|list|look|check|pull|get|fetch|dig|read|see|say|remind|know|have)"
+    r" (?:us|me|what|whats|who|the|whether|if|which|how|any|anything|something|a|an|for|up|out|into|my|our"
+    r"|all)(?![a-z])"
+)
+_WHAT_IT: Final = re.compile(rf"{_OPENED}(?:what|whats|what's|anything) (?:does |do |did |has |the ){{0,2}}$")
+_SAYS: Final = re.compile(
+    r" (?:log|record|find|report|catch|print|say|says|have|has|got|know|knows|think|return|show|report|list)(?![a-z])"
+)
+# A statement that points at the server: clickhouse has it, n8n runs it.
+_POINTED: Final = re.compile(
+    r" (?:access |server |tool |connector )?(?:has|have|should have|might have|holds|keeps|knows|runs|should know"
+    r"|would know|can tell|is (?:on|up|connected|open|hooked"
+    r"|available|set up|logged in|where)|(?:'s|s) got|got)(?![a-z])"
+)
+_NOW: Final = re.compile(
+    r"(?: (?:against|over|across|through|around|after|before|about|to|out|up|into|when|while|because|why|how many"
+    r"|where|whether|instead|first|real|quick|right now|now|today|currently|please|pls|again|since|at|so|for|from|by"
+    r"|on|in|with|that|which|who|what|and|n|to|if|is|are|has|this|last|yet|still)(?![a-z]))|\s*$"
+)
+
+
+def find_sentences(message: MessageText, names: ToolNames) -> Iterator[NamedCall]:
+    """Yield the servers of which a sentence orders or asks something."""
+    for clause in clauses_with_servers(message, names):
+        if _is_asked(message, names, clause):
+            yield NamedCall(clause.start, end_of(message, clause.named), clause.named, "server")
+
+
+def _is_asked(message: MessageText, names: ToolNames, clause: NamedClause) -> bool:
+    before, after = clause.before, clause.after
+    if _speaks_of_it(before, after) or message.quoted(clause.place):
+        return False
+    held = _held(names, clause)
+    if not held and _next_word(clause) in word_set("about-products"):
+        return False
+    if _orders(before) and _belongs(clause, held):
+        return True
+    return (
+        _is_object_inside(clause, held)
+        or _is_passed_on(clause)
+        or _asks_for_state(message, clause, held)
+        or _is_spoken_to(message, names, clause)
+        or _is_brief(message, clause, held)
+        or _goes_before_order(message, names, clause, held)
+        or _goes_on_after_order(message, clause)
+    )
+
+
+def _speaks_of_it(before: str, after: str) -> bool:
+    """Tell whether the clause refuses, explains, or is about the product."""
+    if _REFUSED.search(_CANNOT_OPEN.sub("", before)) or _ABOUT.search(before):
+        return True
+    return _MEANS.search(before) is None and names_a_work(before)
+
+
+def _orders(before: str) -> bool:
+    order = _ORDER.match(before) or _POLITE.match(before)
+    if order is None:
+        return _WISH.match(before) is not None and not _HOW.search(before)
+    rest = before[order.end() :]
+    if _HOW.search(rest):
+        return False
+    finite = _FINITE.search(rest)
+    return finite is None or _WH.search(rest, 0, finite.start() + 1) is not None
+
+
+def _belongs(clause: NamedClause, held: bool) -> bool:
+    """Tell whether the name is the place or the means of an order, or says whose thing it is about."""
+    if is_mention(clause.after) and not _WH.search(clause.before):
+        return False
+    if _PLACED.search(clause.before):
+        return True
+    if _FOR_A_SPIN.match(clause.after):
+        return True
+    order = _ORDER.match(clause.before) or _POLITE.match(clause.before)
+    if held:
+        return order is None or order["verb"] not in word_set("no-deeds")
+    if order is None or clause.before[order.end() :].strip():
+        return False
+    return order["verb"] in _LOOKS or (order["verb"] in word_set("consulting") and _NOW.match(clause.after) is not None)
+
+
+def _next_word(clause: NamedClause) -> str:
+    word = _WORD.match(clause.after)
+    return word[1] if word is not None else ""
+
+
+def _held(names: ToolNames, clause: NamedClause) -> bool:
+    """Tell whether something follows the name that the server holds: a noun of its tools, or of every server."""
+    kinds = _kinds(names, clause)
+    words = [word.strip(".,:;!?()'\"") for word in clause.after.split()[:3]]
+    small = next((at for at, word in enumerate(words) if word in word_set("no-verb-after")), len(words))
+    nouns = words[: min(small, 2)]
+    if any(word in word_set("about-products") and _one(word) not in kinds for word in words[:small]):
+        return False
+    return any(
+        _one(noun) in kinds or _one(noun) in word_set("contents") or _one(noun) in word_set("things") for noun in nouns
+    )
+
+
+def _kinds(names: ToolNames, clause: NamedClause) -> set[str]:
+    tools = (names.tools[at] for server in clause.named.servers for at in names.servers[server])
+    kinds = {_one(word) for tool in tools for word in split(tool.own_name)}
+    return kinds | {"doc"} if "document" in kinds else kinds
+
+
+def _one(word: str) -> str:
+    return word.rstrip("s")
+
+
+def _is_object_inside(clause: NamedClause, held: bool) -> bool:
+    """Tell whether an order without a stop before it ends in the name: `looks fine merge the github pull request`."""
+    order = _VERB_INSIDE.search(clause.before)
+    if order is None or is_mention(clause.after) or _ASKED.match(clause.before):
+        return False
+    words = clause.before[: order.start()].split()
+    if (
+        not words
+        or words[-1] in word_set("no-verb-after")
+        or (words[-1].endswith("s") and words[-1] not in ("pls", "thanks", "this"))
+    ):
+        return False
+    return held or (order["verb"] in word_set("consulting") and _NOW.match(clause.after) is not None)
+
+
+def _is_passed_on(clause: NamedClause) -> bool:
+    """Tell whether the server itself is to do something: `have clickhouse tell us`, `what does github say`."""
+    before, after = clause.before, clause.after
+    if _PASSED_ON.search(before):
+        words = before.split()[:-1]
+        free = not words or words[-1] not in word_set("no-verb-after") or words[-1] in ("to", "you")
+        return free and _PASSED_VERB.match(after) is not None
+    if _CAN_IT.fullmatch(before):
+        return _TELLS_US.match(after) is not None
+    return _WHAT_IT.fullmatch(before) is not None and _SAYS.match(after) is not None and not _ITSELF.search(after)
+
+
+def _asks_for_state(message: MessageText, clause: NamedClause, held: bool) -> bool:
+    """Tell whether the clause asks what the server holds: `any azure clusters still up?`, `what's open in jira?`."""
+    before, after = clause.before, clause.after
+    asked = _ASKED.match(before)
+    if (
+        asked is None
+        or _NEWS.match(before, asked.end())
+        or _HOW.search(before)
+        or _ITSELF.search(before)
+        or _ITSELF.search(after)
+    ):
+        return False
+    if _FARES.match(after) and _MINE.search(before):
+        return True
+    if not (held or _PLACED.search(before)):
+        return False
+    if _DOES_NOW.match(before) or (held and _DID_IT.match(before)):
+        return True
+    return _STATE.search(before, asked.end()) is not None or _STATE.search(after) is not None
+
+
+def _is_spoken_to(message: MessageText, names: ToolNames, clause: NamedClause) -> bool:
+    """Tell whether the sentence begins with the name, and an order or a question follows: `clickhouse - how many`."""
+    if clause.before.strip(" \"'`(*.") and not _OPENING.fullmatch(clause.before):
+        return False
+    if _AS_VERB.match(clause.after):
+        return True
+    if clause.after.strip():
+        return _goes_straight_on(clause)
+    said = _SAID_TO.match(message.plain, end_of(message, clause.named))
+    if said is None:
+        return False
+    rest = message.plain[said.end() : said.end() + NEAR]
+    if _orders_anything(rest):
+        return not rest.lstrip().startswith("make sure")
+    if "," in said[0]:
+        return _holds_first(names, clause, rest) and any(
+            _orders_anything(text) for text in clauses_after(message, said.end(), _CLAUSES_AFTER)
+        )
+    return ":" in said[0] and (
+        _holds_first(names, clause, rest) or _asks_anything(rest) or _WANTED_NOUN.match(rest) is not None
+    )
+
+
+def _holds_first(names: ToolNames, clause: NamedClause, rest: str) -> bool:
+    return _held(names, clause._replace(after=rest))
+
+
+def _goes_straight_on(clause: NamedClause) -> bool:
+    """Tell whether an order or a question follows the name at once: `google maps how long to leeds`."""
+    after = clause.after
+    if _STRAIGHT_QUESTION.match(after):
+        return _ITSELF.search(after) is None
+    order = _STRAIGHT_ORDER.match(after)
+    return order is not None and not is_mention(after[order.end() :]) and _FINITE.search(after) is None
+
+
+def _asks_anything(text: str) -> bool:
+    return _ASKED.match(text) is not None and not (_HOW.search(text) or _ITSELF.search(text))
+
+
+def _orders_anything(text: str) -> bool:
+    order = _ORDER.match(text) or _POLITE.match(text) or _WISH.match(text)
+    return order is not None and not _HOW.match(text)
+
+
+def _is_brief(message: MessageText, clause: NamedClause, held: bool) -> bool:
+    """Tell whether the whole sentence is a thing of the server and a please: `heroku logs please`."""
+    if not held or not _LEAD.fullmatch(clause.before):
+        return False
+    return _PLEASE.search(clause.after) is not None or message.plain.startswith("?", clause.end)
+
+
+def _goes_before_order(message: MessageText, names: ToolNames, clause: NamedClause, held: bool) -> bool:
+    """Tell whether an order about a thing of the server follows: `my heroku app is slow, can you restart it?`."""
+    before, after = clause.before, clause.after
+    if _ITSELF.search(after) or _TOLD.search(before):
+        return False
+    named_first = not before.strip()
+    pointed = named_first and _POINTED.match(after) is not None
+    mine = (
+        (held and (named_first or _MINE.search(before)))
+        or _PLACED.search(before)
+        or is_mention(after)
+        or _CANNOT_OPEN.search(before)
+    )
+    if not (mine or pointed):
+        return False
+    return any(
+        _takes_up(names, clause, text, pointed=pointed) for text in clauses_after(message, clause.end, _CLAUSES_AFTER)
+    )
+
+
+def _takes_up(names: ToolNames, clause: NamedClause, text: str, *, pointed: bool) -> bool:
+    """Tell whether a later clause orders or asks something of the thing that was spoken of."""
+    order = _ORDER.match(text) or _POLITE.match(text)
+    if order is None:
+        asked = _ASKED.match(text)
+        return (
+            asked is not None
+            and not (_HOW.search(text) or _ITSELF.search(text))
+            and _mentions_thing(names, clause, text)
+        )
+    if order["verb"] in word_set("works-of-words") or order["verb"] in ("make", "write"):
+        return pointed and order["verb"] == "make"
+    rest = text[order.end() :]
+    about = _ABOUT_IT.search(rest) is not None and not _ABOUT_IT_ONLY.search(rest)
+    return pointed or about or _mentions_thing(names, clause, rest)
+
+
+def _mentions_thing(names: ToolNames, clause: NamedClause, text: str) -> bool:
+    """Tell whether a text has a noun of the server's tools, or one that every server holds, or `there`."""
+    words = [word.strip(".,:;!?()'\"") for word in text.split()[:10]]
+    kinds = _kinds(names, clause) | word_set("things")
+    return any(len(word) > 2 and (_one(word) in kinds or word == "there") for word in words)
+
+
+def _goes_on_after_order(message: MessageText, clause: NamedClause) -> bool:
+    """Tell whether the clause only adds the place to an order before it: `count them, with clickhouse`."""
+    placed = _PLACED_ONLY.fullmatch(clause.before) is not None and _NOW.match(clause.after) is not None
+    alone = (
+        not clause.before.strip()
+        and not clause.after.strip()
+        and message.plain[clause.end :].strip() in ("", ".", "!", "?")
+    )
+    if not (placed or alone):
+        return False
+    at = bisect_right(message.breaks, clause.start, key=lambda one: one[1]) - 1
+    if at < 0:
+        return False
+    begin = message.breaks[at - 1][1] if at else 0
+    text = message.plain[max(begin, clause.start - NEAR) : message.breaks[at][0]]
+    return _orders_anything(text)
