@@ -24,7 +24,7 @@ def _area(code: str, tests: str) -> Area:
 
 
 AREAS: Final[Mapping[str, Area]] = {
-    "accounts": _area("accounts", "grants accounts connect authorization"),
+    "accounts": _area("accounts", "grants accounts connect authorization storage/test_vault_rows.py"),
     "adapters": _area("adapters", "adapters"),
     "app": _area("app", "operating observability doctor access accounts replicas faults"),
     "audit": _area("audit storage/audit cli/audit app/audit_events.py", "audit observability telemetry"),
@@ -74,7 +74,7 @@ AREAS: Final[Mapping[str, Area]] = {
     "secrets": _area("secret_sources cli/secrets", "secrets identity"),
     "sessions": _area("frontends/web/sessions", "replicas/test_sessions.py tokens unit end_to_end"),
     "skills": _area("skills", "skills search"),
-    "storage": _area("storage", "storage postgres audit"),
+    "storage": _area("storage", "storage backup postgres audit"),
     "system": _area("system", "windows supervision secrets"),
     "telemetry": _area("telemetry app/telemetry.py", "telemetry observability benchmarks"),
     "tokens": _area("identity/tokens", "tokens authorization"),

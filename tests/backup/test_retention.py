@@ -15,6 +15,7 @@ from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.call_record import AuditEvent
 from aggregator.storage import retention as pruning
 from aggregator.storage.audit.chain import ChainBatch
+from aggregator.storage.audit.log import CLOCKS_DIFFER
 from aggregator.storage.audit.read import open_reader
 from aggregator.storage.audit.verify import verify
 from aggregator.storage.database import open_database
@@ -130,6 +131,19 @@ async def test_what_has_expired_goes_and_nothing_else(url: str, monkeypatch: pyt
         "catalogs of servers": 1,
         "definitions of tools": 1,
     }
+
+
+async def test_a_result_that_was_kept_while_the_clock_was_ahead_goes_too(tmp_path: Path) -> None:
+    """It would stay until that time, however many others make room for it."""
+    kept = {"ahead": NOW + CLOCKS_DIFFER + 1, "near": NOW + CLOCKS_DIFFER - 1}
+    url = url_of(tmp_path / "a.db")
+    async with open_database(url) as database:
+        rows = [("kept_results", {**KEPT, "id": id, "created": at, "expires": at + DAY}) for id, at in kept.items()]
+        await add_rows(database, rows + [("kept_result_parts", {"id": id, "part": 0, "sealed": b"x"}) for id in kept])
+        await prune(database.engine, database.audit, ALL_KEPT, now=NOW)
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+        for table in ("kept_results", "kept_result_parts"):
+            assert connection.execute(f"SELECT id FROM {table}").fetchall() == [("near",)]  # noqa: S608 - named above
 
 
 async def test_a_kind_that_is_refused_costs_no_other(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ from aggregator.domain.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
+from aggregator.domain.missing import LoginRequired
+from aggregator.upstream.credentials import NoTokenNow
 from aggregator.upstream.current_config import CurrentConfig
 from aggregator.upstream.health import health
 from aggregator.upstream.health.health import KEPT, WINDOW, Health, LatencyWindow, is_silence
@@ -279,6 +281,9 @@ ERRORS: dict[str, tuple[BaseException, bool | None]] = {
     "nonsense": (UpstreamBadAnswer("a", "<html>"), False),
     "ours": (HostError(-32602, "too deep"), None),
     "given up": (KeyboardInterrupt(), None),
+    # Of the server of its tokens; nothing was sent to it.
+    "no token now": (NoTokenNow("a", "its issuer is away"), None),
+    "no account": (LoginRequired("a", "connect one"), None),
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import aggregator
 from aggregator.config.server_config import ServerConfig
-from aggregator.upstream.transports.web import requests_to
+from aggregator.upstream.transports.web import requests_to, without_query
 from tests.polling import until
 
 from .app_harness import code_of, running_app, server_config
@@ -93,3 +93,18 @@ def test_nothing_else_sends_requests() -> None:
         "packages/download.py",
         "replicas/group/hop_client.py",
     }
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://u:p@a.example:8443/x?key=k#f", "https://a.example:8443/x"),
+        ("https://key@a.example/", "https://a.example/"),
+        ("//u:p@a.example/x", "//a.example/x"),
+        ("/x?key=k", "/x"),
+        ("http://[a", "an address that cannot be read"),
+    ],
+)
+def test_an_address_is_told_without_its_keys(url: str, shown: str) -> None:
+    """Proves: D9"""
+    assert without_query(url) == shown

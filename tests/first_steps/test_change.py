@@ -42,7 +42,7 @@ roles:
       - server:time
       - t?me.now
       - "*"
-    deny: [time.set, "resource:time.*"]
+    deny: [time.set, "resource:time.*", "prompt:time.*", "skill:time.*"]
     limits:
       time.*: {per_minute: 3}
 tenants:
@@ -86,12 +86,28 @@ def test_a_server_is_removed_and_what_names_it_is_told(mine: Path, run: Run) -> 
         (f"{policies}/main.yaml:7", "t?me.now"),
         (f"{policies}/main.yaml:9", "time.set"),
         (f"{policies}/main.yaml:9", "resource:time.*"),
+        (f"{policies}/main.yaml:9", "prompt:time.*"),
+        (f"{policies}/main.yaml:9", "skill:time.*"),
         (f"{policies}/main.yaml:11", "time.*"),
         (f"{policies}/main.yaml:13", "time"),
         (f"{policies}/main.yaml:16", "time"),
     ]
     assert f"{mine}.bak" in said
     assert "loads the change" in said
+
+
+def test_a_server_that_is_there_twice_is_removed_whole(config: Path, run: Run) -> None:
+    """Else the entry that did not count before would count from now on."""
+    config.write_text('{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}, "a": {"command": "z"}}}')
+    run("remove", "a")
+    assert read_object(config)["mcpServers"] == {"b": {"command": "y"}}
+
+
+def test_a_name_that_another_server_has_in_other_letters_is_taken(config: Path, run: Run) -> None:
+    config.write_text('{"mcpServers": {"a": {"command": "x"}, "my maps": {"command": "y"}}}')
+    for taken in ("my-maps", "a"):
+        with pytest.raises(OperatorError, match=r"has a server .* already"):
+            run("rename", "a", taken)
 
 
 def test_a_server_is_renamed_with_what_names_it_in_the_configuration(mine: Path, run: Run) -> None:
@@ -109,7 +125,7 @@ def test_policies_are_renamed_where_that_is_asked_for(mine: Path, run: Run) -> N
         POLICIES.replace("- time.*   # c2", '- "clock.*"   # c2')
         .replace("- server:time", '- "server:clock"')
         .replace("time.set", "clock.set")
-        .replace("resource:time.*", "resource:clock.*")
+        .replace(":time.*", ":clock.*")
         .replace("      time.*:", '      "clock.*":')
         .replace("[time, other]", "[clock, other]")
         .replace("{now: time}", "{now: clock}")

@@ -66,6 +66,18 @@ def test_each_wait_is_longer() -> None:
     assert throttle.failed("10.0.0.1", now + FORGET + 1) == 0.0
 
 
+@pytest.mark.parametrize("back", [1.0, FORGET / 2, 10 * FORGET])
+def test_a_clock_that_is_set_back_forgets_and_locks_out_nobody(back: float) -> None:
+    throttle = Throttle()
+    for _ in range(FREE + 7):
+        throttle.failed("10.0.0.1", 1e6)
+    assert throttle.waits("10.0.0.1", 1e6)
+    # Two failures later: the first may still fall into a wait that the old clock began.
+    throttle.failed("10.0.0.1", 1e6 - back - LONGEST)
+    assert throttle.failed("10.0.0.1", 1e6 - back - LONGEST) == 0.0
+    assert not throttle.waits("10.0.0.1", 1e6 - back - LONGEST)
+
+
 @pytest.mark.parametrize(
     ("peer", "group"),
     [

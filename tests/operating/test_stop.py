@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from aggregator.cli.commands import app
-from aggregator.cli.runtime.running import announced, find_running, running_folder
+from aggregator.cli.runtime.running import _announce, announced, find_running, running_folder
 from aggregator.domain.errors import OperatorError
 from tests.end_to_end.programs import run
 from tests.end_to_end.scripted_host import MODERN, over_http
@@ -105,6 +105,19 @@ def test_an_id_that_was_given_out_again(tmp_path: Path, folder: Path, stop: Call
         assert other.poll() is None
         assert other.stdin is not None
         other.stdin.write(b"\n")
+    assert list(folder.iterdir()) == []
+
+
+def test_one_that_is_killed_while_it_ends_is_told(
+    tmp_path: Path, folder: Path, stop: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its calls were lost: the code says so to what runs the command."""
+    config = tmp_path / "a.json"
+    _, lock = _announce(folder, config, "http://127.0.0.1:1")
+    # It ends without a word between two looks, and leaves its file.
+    monkeypatch.setattr("aggregator.cli.stop.time.sleep", lambda _: os.close(lock))
+    code, said = stop("--config", str(config))
+    assert (code, "was killed before it had ended by itself" in said) == (1, True)
     assert list(folder.iterdir()) == []
 
 

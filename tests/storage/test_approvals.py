@@ -161,6 +161,66 @@ async def test_the_shortest_time_of_several_people_counts(queue: Approvals) -> N
         assert both.note == "fine\nfine too"
 
 
+async def test_a_yes_of_fewer_people_than_the_call_needs_now_is_not_used(queue: Approvals) -> None:
+    """B6: the policy may have changed since it was given."""
+    asked = await _asked(queue)
+    await queue.approve(asked.id, "ada", now=2.0)
+    assert await queue.find_answer(*CALL, needed=2, now=3.0) is None
+    assert not await queue.consume(asked.id, *CALL, needed=2, now=3.0)
+    assert await queue.consume(asked.id, *CALL, needed=1, now=3.0)
+
+
+@pytest.mark.parametrize("meanwhile", ["more are needed", "another agrees", "another refuses"])
+async def test_an_answer_that_came_between_counts(
+    queue: Approvals, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+) -> None:
+    """B6: the request is read before it is answered, and another process may answer in that moment."""
+    several = 3 if meanwhile == "another agrees" else 1
+    asked = await queue.ask(*CALL, "text", needed=several, expires=100.0, now=1.0)
+    read, reads = queue.get, 0
+
+    async def late(id: str, *, now: float) -> Approval:
+        nonlocal reads
+        found, reads = await read(id, now=now), reads + 1
+        if reads == 1:
+            if meanwhile == "more are needed":
+                await queue.ask(*CALL, "text", needed=2, expires=100.0, now=now)
+            elif meanwhile == "another agrees":
+                await queue.approve(id, "bob", now=now)
+            else:
+                await queue.deny(id, "bob", now=now)
+        return found
+
+    monkeypatch.setattr(queue, "get", late)
+    if meanwhile == "another refuses":
+        with pytest.raises(NoSuchRow, match="is denied already"):
+            await queue.approve(asked.id, "ada", now=2.0)
+        return
+    found = await queue.approve(asked.id, "ada", now=2.0)
+    agreed = '["ada"]' if meanwhile == "more are needed" else '["bob", "ada"]'
+    assert (found.status, found.agreed) == ("pending", agreed)
+
+
+async def test_what_was_used_lately_is_listed_as_lately_changed(queue: Approvals) -> None:
+    asked = await _asked(queue)
+    await queue.approve(asked.id, "ada", now=2.0)
+    await queue.consume(asked.id, *CALL, now=90.0)
+    for since, listed in ((1.5, [asked.id]), (89.0, [asked.id]), (101.0, [])):
+        assert [found.id for found in await queue.list(since=since, now=200.0)] == listed
+    used = await queue.last_approved(*CALL[:2], before=100.0)
+    assert used is not None
+    assert used.status == "used"
+
+
+async def test_a_page_that_showed_a_question_refuses_no_yes(queue: Approvals) -> None:
+    """B6: a person refuses what they have seen."""
+    asked = await _asked(queue)
+    await queue.approve(asked.id, "ada", now=2.0)
+    with pytest.raises(NoSuchRow, match="is approved already"):
+        await queue.deny(asked.id, "bob", seen="pending", now=3.0)
+    assert (await queue.deny(asked.id, "bob", seen="approved", now=3.0)).status == "denied"
+
+
 async def test_a_note_that_no_database_takes(queue: Approvals) -> None:
     """B6: halves of characters and NUL are left out of it, and the answer counts."""
     asked = await _asked(queue)

@@ -31,6 +31,8 @@ def test_approve(url: str, asked: Approval, capsys: pytest.CaptureFixture[str]) 
     row = capsys.readouterr().out.splitlines()[1]
     assert row.split()[:4] == [asked.id, "pending", "bot", "git.delete"]
     assert row.isprintable()
+    approvals.show(url, asked.id)
+    assert "\nvalid      -\n" in capsys.readouterr().out
     assert approvals.approve(url, asked.id, "ada") == 0
     assert capsys.readouterr().out == f"{asked.id} is approved: bot, git.delete.\n"
     assert approvals.listed(url) == 0
@@ -38,6 +40,7 @@ def test_approve(url: str, asked: Approval, capsys: pytest.CaptureFixture[str]) 
     assert approvals.show(url, asked.id) == 0
     shown = capsys.readouterr().out
     assert "by ada" in shown
+    assert "\nvalid      this call only\n" in shown
     assert '\n  "path": "/x",\n  "n": {\n    "\\u202eamount": 1\n  }\n' in shown
     assert approvals.listed(url, None) == 0
     assert "  ada  " in capsys.readouterr().out.splitlines()[1]
@@ -79,6 +82,7 @@ def test_two_people_and_a_time(url: str, asked: Approval, capsys: pytest.Capture
     assert "Every call with these arguments is let through until " in capsys.readouterr().out
     with pytest.raises(OperatorError, match="at most 500"):
         approvals.deny(url, asked.id, "x" * 501)
+    assert approvals.deny(url, asked.id, "x" * 500) == 0
 
 
 def test_an_id_that_nobody_has(url: str) -> None:

@@ -1,6 +1,7 @@
 """The rows by which replicas share limits, conversations and their own presence, each condition by itself."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from aggregator.flow.storage import LISTED, FlowClear, FlowRow
 from aggregator.replicas.storage import LimitUsage, ReplicaRows
 from aggregator.storage.opening import Database
-from aggregator.storage.records import ReplicaRecord, UsageRow
+from aggregator.storage.records import HostSessionChange, HostSessionRecord, ReplicaRecord, UsageRow
 
 # -- usage of limits
 
@@ -189,3 +190,16 @@ async def test_a_replica_that_is_silent_is_not_there_and_then_forgotten(
     moved[0] += 10_000.0
     await rows.beat(replica("c"))
     assert set(await rows.last_seen()) == {"c"}
+
+
+async def test_what_is_kept_of_a_session_of_a_host(database: Database) -> None:
+    """C4: later changes come on top, and nothing brings an ended session back."""
+    sessions = database.host_sessions
+    change = partial(HostSessionChange, "s", "ada", 1e9)
+    await sessions.write([change(level="error", added=("a:1", "a:2"))], 1.0)
+    await sessions.write([change(added=("a:3",), removed=("a:1",))], 2.0)
+    assert await sessions.read(["s", "t"]) == {"s": HostSessionRecord("s", False, "error", ("a:2", "a:3"))}
+    await sessions.write([change(ended=3.0)], 3.0)
+    await sessions.write([change(level="debug", added=("a:4",))], 4.0)
+    (found,) = (await sessions.read(["s"])).values()
+    assert (found.ended, found.level, found.uris) == (True, None, ())

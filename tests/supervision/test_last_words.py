@@ -5,8 +5,14 @@ import sys
 import pytest
 
 from aggregator.cli.runtime.logs import LogFormatter
+from aggregator.domain.errors import RpcError, UpstreamHttpStatus, UpstreamRefused, UpstreamUnavailable
+from aggregator.domain.missing import LoginRequired
 from aggregator.redaction.redactor import REDACTED, Redactor
+from aggregator.upstream.faults import ServerFaults
+from aggregator.upstream.lifecycle.failures import failure_of
 from aggregator.upstream.process.stderr import ProbeReport
+from aggregator.upstream.stderr_tail import LINES, SHOWN, SIZE, SpokenByServer, StderrTail
+from aggregator.wire.peer import PeerGone
 from tests.faults.app_harness import running_app, server_config
 from tests.polling import until
 
@@ -92,3 +98,60 @@ async def test_the_log_has_what_a_server_says_and_not_its_report(caplog: pytest.
         assert {line.text for line in lines if line.kind == "stderr"} == {"I am closed."}
     logged = [record.getMessage() for record in caplog.records if record.name == "aggregator.server.old"]
     assert set(logged) == {"I am closed."}
+
+
+@pytest.mark.parametrize(
+    ("text", "most"), [("x", LINES), ("x" * 5_000, LINES), ("", LINES), ("x" * SHOWN, SIZE // SHOWN)]
+)
+def test_the_last_lines_are_bounded_in_number_and_in_size(text: str, most: int) -> None:
+    """D7: the oldest go first, and the last failure is known even so."""
+    tail = StderrTail()
+    tail.add("it cannot be started", "failure")
+    for number in range(500):
+        tail.add(f"{number} {text}")
+    lines = tail.lines(str)
+    assert sum(len(line.text) for line in lines) <= SIZE
+    assert 0 < len(lines) <= most
+    assert lines[-1].text.startswith("499 ")
+    failure = tail.failure(str)
+    assert failure is not None
+    assert failure.text == "it cannot be started"
+
+
+def test_the_lines_of_servers_that_are_gone_are_forgotten() -> None:
+    spoken = SpokenByServer()
+    for server in ("a", "b"):
+        spoken.of(server).add("words")
+    spoken.keep_only(["b", "c"])
+    assert ([*spoken], len(spoken.of("b")), len(spoken.of("a"))) == (["b"], 1, 0)
+
+
+def test_a_fault_of_a_list_is_logged_once_while_it_lasts(caplog: pytest.LogCaptureFixture) -> None:
+    faults = ServerFaults("s")
+    for fault in ("is odd", "is odd", "is odder", None, "is odd"):
+        faults.note_list("tools/list", fault)
+    assert [record.getMessage() for record in caplog.records] == ["s is odd", "s is odder", "s is odd"]
+
+
+@pytest.mark.parametrize(
+    ("error", "lasting"),
+    [
+        *(
+            (UpstreamHttpStatus("s", "No.", status=status), status in (404, 410))
+            for status in (400, 404, 410, 500, 503)
+        ),
+        (UpstreamRefused("s", "No.", status=401), True),
+        (LoginRequired("s", "Connect an account."), True),
+        (UpstreamUnavailable("s", "Away."), False),
+        (RpcError(-32603, "No."), False),
+        (PeerGone("it ended"), False),
+        (TimeoutError(), False),
+    ],
+)
+def test_which_failures_an_operator_has_to_mend(error: Exception, lasting: bool) -> None:
+    """E9: these have longer pauses, and no grace."""
+    server = server_config("s", type="http", url="http://a")
+    assert failure_of(server, error).lasting is lasting
+    assert failure_of(server, error, "exit code 1").died
+    assert not failure_of(server, error).died
+    assert failure_of(server_config("s", type="stdio", command="x"), PeerGone("it ended")).died

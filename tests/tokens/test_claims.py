@@ -5,13 +5,17 @@ import json
 from contextlib import suppress
 from typing import Any, Final
 
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from hypothesis import given
 from hypothesis import strategies as st
+from jwt.algorithms import RSAAlgorithm
 
 from aggregator.config.auth.issuers import IssuerConfig
 from aggregator.domain.principal import TokenFacts
 from aggregator.identity.tokens.claims import facts_of
-from aggregator.identity.tokens.jws import read_token
+from aggregator.identity.tokens.jws import check_header, read_token
+from aggregator.identity.tokens.key_set import read_key_set
 from aggregator.identity.tokens.rejection import TokenRejected
 from tests.tokens.conftest import AUDIENCE
 
@@ -82,3 +86,53 @@ def test_any_header_is_read_or_rejected(header: Any, algorithm: Any, kid: Any, k
 def joined(header: bytes, claims: bytes, signature: bytes) -> str:
     """Return a token of these parts."""
     return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in (header, claims, signature))
+
+
+RSA: Final = json.loads(RSAAlgorithm.to_jwk(generate_private_key(65537, 2048).public_key()))
+EVERY: Final = ("RS256", "RS512", "PS512", "ES256", "EdDSA")
+
+
+@pytest.mark.parametrize(
+    ("given_with_it", "algorithms"),
+    [
+        ({}, ("RS256", "RS512", "PS512")),
+        ({"alg": "RS512"}, ("RS512",)),
+        ({"alg": "ES256"}, ()),
+        ({"use": "sig"}, ("RS256", "RS512", "PS512")),
+        ({"use": "enc"}, ()),
+        ({"key_ops": ["verify"]}, ("RS256", "RS512", "PS512")),
+        ({"key_ops": ["encrypt"]}, ()),
+        ({"kty": "oct", "k": "c2VjcmV0"}, ()),
+        ({"kid": 7}, ()),
+    ],
+)
+def test_a_key_verifies_what_it_is_for(given_with_it: dict[str, Any], algorithms: tuple[str, ...]) -> None:
+    """RFC 8725, 3.1: the token has no say in it."""
+    keys = read_key_set({"keys": [{name: value for name, value in RSA.items() if name != "key_ops"} | given_with_it]})
+    assert tuple(one for one in EVERY if keys.for_token(None, one)) == algorithms
+
+
+@pytest.mark.parametrize(
+    ("types", "accepted"),
+    [
+        (("at+jwt",), {"at+jwt", "AT+JWT", "application/at+jwt"}),
+        (("application/at+jwt",), {"at+jwt", "AT+JWT", "application/at+jwt"}),
+        (("jwt",), {"JWT", None}),
+    ],
+)
+def test_the_type_of_a_token_is_one_that_is_accepted(types: tuple[str, ...], accepted: set[str | None]) -> None:
+    issuer = ISSUER.model_copy(update={"types": types})
+    found = set[str | None]()
+    for kind in ("at+jwt", "AT+JWT", "application/at+jwt", "JWT", "id+jwt", None):
+        header = json.dumps({"alg": "RS256", **({} if kind is None else {"typ": kind})}).encode()
+        with suppress(TokenRejected):
+            check_header(read_token(joined(header, b"{}", b"x")), issuer)
+            found.add(kind)
+    assert found == accepted
+
+
+@pytest.mark.parametrize("name", ["crit", "b64"])
+def test_a_header_that_demands_more_is_rejected(name: str) -> None:
+    """RFC 7515, 4.1.11; RFC 7797."""
+    with pytest.raises(TokenRejected, match="demands"):
+        read_token(joined(json.dumps({"alg": "RS256", name: False}).encode(), b"{}", b"x"))

@@ -1,5 +1,6 @@
 """Progress of one call: what it does to the time limit, and who is told."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -93,3 +94,30 @@ async def test_a_call_that_goes_on_in_a_task_keeps_its_hard_maximum() -> None:
     assert extended_limit(running, server, 30.0, began=1.0) == 30.0
     assert extended_limit(running, server, 30.0) == 30.0
     assert running.latest == 1.0 + server.limits.max_timeout
+
+
+async def test_a_question_stops_the_time_and_the_hard_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """B4: what was left of both is left after it; of two questions the last one counts, and progress waits for it."""
+    loop, now = asyncio.get_running_loop(), 1_000.0
+    monkeypatch.setattr(loop, "time", lambda: now)
+    clock = FakeClock()
+    clock.reschedule(now + 20.0)
+    running = RunningCall(None, clock)
+    running.latest = now + 50.0
+    one, other = (asyncio.Task(asyncio.sleep(0)) for _ in range(2))
+    running.hold(one)
+    now += 5.0
+    running.hold(other)
+    assert clock.when() is None
+    now += 300.0
+    running.go_on(one)
+    assert clock.when() is None
+    running.go_on(other)
+    assert (clock.when(), running.latest) == (now + 20.0, now + 50.0)
+    running.hold(one)
+    running.extend(80.0)
+    now += 7.0
+    running.go_on(one)
+    running.go_on(one)
+    assert (clock.when(), running.latest) == (now + 50.0, now + 50.0)
+    await asyncio.gather(one, other)

@@ -13,6 +13,7 @@ from aggregator.config.settings import HttpConfig
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.uris.addresses import is_loopback
 from aggregator.frontends.web.host_guard import (
+    BodyCut,
     BodyTooLarge,
     HostGuard,
     Message,
@@ -25,6 +26,7 @@ from aggregator.frontends.web.host_guard import (
     respond,
 )
 from aggregator.frontends.web.own_address import OwnAddress
+from aggregator.frontends.web.request_origin import only_cookie
 
 Lines = list[tuple[bytes, bytes]]
 PAGE = "https://chat.example.com"
@@ -296,6 +298,37 @@ async def test_a_body_that_says_it_is_too_large_is_not_even_read(declared: str, 
             await _read([], 10, declared)
     else:
         assert await _read([b"12345"], 10, declared) == b"12345"
+
+
+@pytest.mark.parametrize("parts", [[], [b"12"], [b"12", b"345"]])
+async def test_a_body_that_the_host_does_not_end_is_none(parts: list[bytes]) -> None:
+    """C2: half of a request is no request, though it may be one as it stands."""
+    messages: list[Message] = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
+    messages.append({"type": "http.disconnect"})
+
+    async def receive() -> Message:
+        return messages.pop(0)
+
+    with pytest.raises(BodyCut):
+        await read_body({"headers": []}, receive, 10)
+
+
+@pytest.mark.parametrize(
+    ("sent", "value"),
+    [
+        (["a=1; b=2"], "1"),
+        (["b=2", " a = 1 "], "1"),
+        (["a="], ""),
+        (["a=1=2"], "1=2"),
+        (["aa=1; b=a"], None),
+        (["a=1; a=1"], None),
+        (["a=1", "a=2"], None),
+        ([], None),
+    ],
+)
+def test_a_cookie_counts_if_it_is_there_once(sent: list[str], value: str | None) -> None:
+    """D9: a server at another port of this machine can add a second one, and not take ours away."""
+    assert only_cookie({"headers": [(b"cookie", line.encode()) for line in sent]}, "a") == value
 
 
 async def test_reading_stops_once_it_is_too_much() -> None:

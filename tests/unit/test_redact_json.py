@@ -159,6 +159,10 @@ def test_a_schema_says_what_a_password_is_and_holds_none() -> None:
     """Proves: C8"""
     schema = {"type": "object", "properties": {"password": {"type": "string", "description": "At least 8 letters."}}}
     assert redact.value(schema) is schema
+    for described in ({"$ref": "#/$defs/word"}, {"anyOf": [{"type": "string"}], "title": "correct horse"}):
+        value = {"properties": {"password": described}}
+        assert redact.value(value) is value
+    assert redact.value({"password": {"type": "mine", "a": "b"}}) == {"password": {"type": REDACTED, "a": REDACTED}}
 
 
 def test_an_operators_own_names() -> None:

@@ -107,6 +107,28 @@ def test_a_long_secret_is_known_by_its_pieces() -> None:
     assert len(told) < 300
 
 
+@pytest.mark.parametrize("length", [401, 512, 513, 700, 767])
+def test_the_end_of_a_long_secret_is_known_too(length: int) -> None:
+    """Proves: D9. Also if it is shorter than a piece; spaces keep its words from being known for themselves."""
+    secret = "".join(f"{number:x}" + " " * (number % 3 == 0) for number in range(5000, 5300))[:length].strip()
+    redact = Redactor([secret], patterns=False)
+    assert redact(f"a {secret} b") == f"a {REDACTED} b"
+    assert redact(secret[-256:]) == REDACTED
+
+
+def test_secrets_that_overlap_go_together() -> None:
+    """Proves: D9. What one begins with may stand in the middle of another."""
+    assert Redactor(["QabZde", "ZdefgH"], patterns=False)("a QabZdefgH b") == f"a {REDACTED} b"
+
+
+@pytest.mark.parametrize("before", [0, 1, 20, len(KEY) - 1, len(KEY)])
+def test_a_secret_goes_wherever_it_stands_in_a_long_text(before: int) -> None:
+    """Proves: D9. A long text is searched block by block."""
+    filler = "." * (64 * 1024 - before)
+    redact = Redactor([KEY], patterns=False)
+    assert redact(f"{filler}{KEY}{filler}{KEY}") == f"{filler}{REDACTED}{filler}{REDACTED}"
+
+
 def test_white_space_around_a_secret_is_none_of_it() -> None:
     redact = Redactor([f"  {KEY}\n", " " * 9, "\n\n a b \n\n"])
     assert redact(f"x{KEY}x") == f"x{REDACTED}x"

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -88,6 +90,38 @@ async def test_a_session_is_found_by_its_id_only() -> None:
     assert sessions.get(session.id.lower() + "x") is None
     assert sessions.get("") is None
     assert len(sessions) == 1
+
+
+async def test_a_session_that_was_let_go_is_taken_up_and_one_that_was_ended_is_not() -> None:
+    """C4, D9: whoever holds the id of an ended session has nothing."""
+    sessions = _sessions()
+    session = sessions.open(_host())
+    sessions.let_go(session)
+    again = await sessions.find(session.id, session.host.principal)
+    assert again is not None
+    assert again.facts == session.facts
+    await sessions.end(again)
+    assert await sessions.find(session.id, session.host.principal) is None
+    assert len(sessions) == 0
+
+
+@pytest.mark.parametrize(
+    ("made_by", "there", "told"), [("me", False, False), ("other", True, False), ("other", False, True)]
+)
+async def test_a_host_reads_its_lists_anew_if_the_process_it_came_from_has_ended(
+    made_by: str, there: bool, told: bool
+) -> None:
+    """C4: that process told it nothing after its end; one that is there still does."""
+    sessions, sent = _sessions(), list[str]()
+    session = sessions.open(_host())
+    session.facts, session.taken_up = replace(session.facts, made_by=made_by), True
+    membership: Any = SimpleNamespace(id="me", get=lambda _: object() if there else None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "notify", lambda method, params: sent.append(method))
+        for _ in range(2):
+            sessions.note_stream(session, membership)
+    assert bool(sent) is told
+    assert len(sent) == len({*sent}), "once"
 
 
 async def test_ids_are_unguessable_and_fit_a_header() -> None:
