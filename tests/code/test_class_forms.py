@@ -223,6 +223,112 @@ async def main():
     print(pending, [one.result() for one in done])
 asyncio.run(main())
 """,
+    "arguments of errors that are no texts": """
+for make in (lambda: ValueError(5), lambda: RuntimeError({"a": 1}), lambda: Exception("a", 1), lambda: ValueError("x"), lambda: TypeError(), lambda: RuntimeError(ValueError("in")), lambda: Exception(f"a{1}"), lambda: Exception("a" + "b"), lambda: KeyError("k")):
+    try: raise make()
+    except Exception as e: print(type(e).__name__, str(e), e.args)
+try: raise RuntimeError(call_tool("page", {"page": 1}))
+except RuntimeError as err: print(err, err.args[0]["items"])
+class P:
+    def __init__(self, *args): self.args = args
+p = P(1, 2); print(p.args)
+""",
+    "errors that the interpreter lacks": """
+from __future__ import annotations
+def retry(fn, n=3, on=(ConnectionError, TimeoutError, OSError)):
+    for i in range(n):
+        try: return fn()
+        except on as e: print("retry", i, type(e).__name__, e)
+    raise ConnectionError(f"gave up after {n}") from None
+state = {"n": 0}
+def bad():
+    state["n"] += 1
+    if state["n"] < 3: raise ConnectionResetError("reset")
+    return "ok"
+print(retry(bad))
+def worse(): raise TimeoutError("slow")
+try: retry(worse, 2)
+except OSError as e: print(type(e).__name__, e, isinstance(e, ConnectionError), isinstance(e, OSError))
+try: call_tool("fails")
+except (ConnectionError, EOFError): print("no")
+except (IOError, RuntimeError) as e: print("yes", e)
+class ApiError(ConnectionError):
+    def __init__(self, code): super().__init__(f"code {code}"); self.code = code
+try: raise ApiError(5)
+except ConnectionError as e: print(e, e.code)
+try: {}["x"]
+except (BrokenPipeError, UserWarning, KeyError) as e: print(repr(e))
+""",
+    "names that are imported and not used": """
+from enum import Enum, Flag
+from functools import wraps, singledispatch
+from contextlib import (
+    closing, redirect_stdout,
+    AsyncExitStack,
+)
+from dataclasses import InitVar
+class E(Enum):
+    A = 1
+class R:
+    def close(self): print("closed")
+with closing(R()) as r: print(E.A.name, len(E), type(r).__name__)
+""",
+    "sentinels and fields without init": """
+from dataclasses import dataclass, field
+MISSING = object()
+def get(d, k, default=MISSING):
+    v = d.get(k, MISSING)
+    return v if v is not MISSING else "none" if default is MISSING else default
+print(get({"a": None}, "a"), get({}, "b", 3), get({}, "z"), object() == object())
+@dataclass
+class Opt:
+    name: str
+    limit: int = field(default=10, metadata={"u": 1})
+    total: int = field(init=False)
+    hist: list = field(init=False, default_factory=list)
+    def __post_init__(self): self.total = self.limit * 2
+print(Opt("a", limit=3), Opt("b").total)
+""",
+    "later tasks": """
+import asyncio, json
+async def get(n):
+    if n < 1: return (await call_tool("fails"))
+    return (await call_tool("page", {"page": n}))["items"]
+async def main():
+    tasks = [asyncio.create_task(get(n), name=f"t{n}") for n in (1, 2)]
+    print([t.done() for t in tasks])
+    await asyncio.gather(*tasks)
+    print([t.result() for t in tasks], tasks[0].done())
+    t = asyncio.create_task(get(3)); t.add_done_callback(lambda t: print("told", t.result()))
+    print(await t, await t, t.exception())
+    bad = asyncio.create_task(get(0))
+    try: await bad
+    except RuntimeError as e: print("E", e, bad.done(), str(bad.exception()))
+    r = await asyncio.gather(asyncio.create_task(get(0)), asyncio.ensure_future(get(3)), return_exceptions=True)
+    print([str(x) for x in r])
+    by = {asyncio.create_task(get(n)): n for n in (1, 3)}
+    done, pending = await asyncio.wait(by.keys())
+    print(sorted((by[t], t.result()) for t in done), len(pending))
+    for c in asyncio.as_completed([asyncio.create_task(get(2))]): print(await c)
+    async def two(): return await asyncio.create_task(get(1)), await asyncio.wait_for(asyncio.create_task(get(2)), 5)
+    print(await two())
+    shared = asyncio.create_task(get(2))
+    async def also(): return await shared
+    print(await asyncio.gather(also(), also(), shared))
+    t = asyncio.create_task(asyncio.sleep(5)); print(t.cancel())
+    try: await t
+    except asyncio.CancelledError: print("cancelled", t.cancelled())
+    async with asyncio.TaskGroup() as tg: a = tg.create_task(get(3))
+    print(a.result())
+    try: json.loads("{")
+    except json.decoder.JSONDecodeError: print("jde")
+    except asyncio.exceptions.TimeoutError: print("t")
+    ev = asyncio.Event()
+    async def waiter(): await ev.wait(); return "woken"
+    async def setter(): ev.set()
+    print(await asyncio.gather(waiter(), setter()), ev.is_set())
+asyncio.run(main())
+""",
 }  # fmt: skip
 
 

@@ -532,7 +532,7 @@ async def test_texts_as_files_and_imports_anywhere(
     [
         ("import io\n\nio.BytesIO()",
          "  line 3\n    io.BytesIO()\nAttributeError: '_Io' object has no attribute 'BytesIO'. Of io"),
-        ("from statistics import (\n  NormalDist,\n)\n1 / 0", "Compute it with sum, sorted and math."),
+        ("from statistics import (\n  NormalDist,\n)\nNormalDist(1 / 0)", "Compute it with sum, sorted and math."),
         ("from statistics import (\n  mean,\n)\n1 / 0", "  line 4\n    1 / 0\nZeroDivisionError"),
     ],
 )  # fmt: skip

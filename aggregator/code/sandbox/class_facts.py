@@ -86,6 +86,9 @@ def facts_of(tree: ast.Module) -> ClassFacts:
                 options = decorator.keywords if isinstance(decorator, ast.Call) else []
                 ordered |= any(option.arg == "order" for option in options)
             ordered |= any(last_name(base) in _ORDERED for base in node.bases)
+            if any(last_name(base) in _ENUMERATIONS for base in node.bases):
+                # Of the enumeration itself.
+                methods.add("__len__")
             if any(last_name(base) == "NamedTuple" for base in node.bases):
                 methods.add("__len__")
             if any(last_name(base) in _CONTAINERS for base in node.bases):
@@ -99,7 +102,7 @@ def facts_of(tree: ast.Module) -> ClassFacts:
                     if any(KINDS.get(last_name(of)) in ("property", "cached") for of in part.decorator_list):
                         properties.add(part.name)
         elif isinstance(node, ast.Call) and last_name(node) == "field":
-            fields |= any(option.arg in ("repr", "compare", "hash") for option in node.keywords)
+            fields |= any(option.arg in ("repr", "compare", "hash", "init") for option in node.keywords)
         elif isinstance(node, ast.Name | ast.Attribute) and last_name(node) == "cmp_to_key":
             ordered = True
     ordered |= not methods.isdisjoint(_COMPARING)

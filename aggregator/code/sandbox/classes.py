@@ -469,12 +469,15 @@ def _single(statements: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 def _taken_options(field: ast.Call) -> list[str]:
     """Take the options from a `field(...)` that the interpreter lacks. Return those that are False."""
-    said = {one.arg: one.value for one in field.keywords if one.arg in ("repr", "compare", "hash")}
+    said = {one.arg: one.value for one in field.keywords if one.arg in ("repr", "compare", "hash", "init")}
     field.keywords = [one for one in field.keywords if one.arg not in said]
+    if "init" in said and not any(one.arg in ("default", "default_factory") for one in field.keywords):
+        # `__post_init__` gives it another.
+        field.keywords.append(ast.keyword("default", ast.Constant(None)))
     return [
         str(option)
         for option, value in said.items()
-        if option != "hash" and isinstance(value, ast.Constant) and value.value is False
+        if option in ("repr", "compare") and isinstance(value, ast.Constant) and value.value is False
     ]
 
 

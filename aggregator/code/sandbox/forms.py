@@ -14,7 +14,7 @@ from aggregator.code.sandbox.class_facts import ClassFacts, facts_of
 from aggregator.code.sandbox.classes import ClassForms
 from aggregator.code.sandbox.classes_source import CLASSES, ORDER, PROTOCOLS
 from aggregator.code.sandbox.containers_source import ATTRIBUTES, CONTAINERS, ENCODER
-from aggregator.code.sandbox.errors import ERRORS, LACKING_ERRORS, ErrorForms
+from aggregator.code.sandbox.errors import ERRORS, LACKING_ERRORS, ErrorForms, with_missing_errors
 from aggregator.code.sandbox.generators import GeneratorForms
 from aggregator.code.sandbox.generators_source import GENERATORS
 from aggregator.code.sandbox.html_source import HTML_PARSER
@@ -23,6 +23,7 @@ from aggregator.code.sandbox.more_sources import RE
 from aggregator.code.sandbox.parts import ASKS_PARTS, PARTS, PartForms
 from aggregator.code.sandbox.refusal import Refusal
 from aggregator.code.sandbox.syntax import last_name, lines_of
+from aggregator.code.sandbox.tasks import LACKING_TASKS, TASKS, TaskForms, makes_tasks
 from aggregator.code.sandbox.times_source import TIMES
 from aggregator.code.sandbox.zones import ZoneForms, has_zones
 
@@ -32,11 +33,9 @@ _MOST_TIMES: Final = 8
 _LACKING: Final = re.compile(
     r"\byield\b|\b(?:zoneinfo|pytz)\b|\bclass\s+\w+\s*\(\s*[^\s)]|\bsuper\s*\(|\border[ \t]*=|\bcmp_to_key\b"
     r"|\bnext\s*\(|\bdef\s+__(?!init__|repr__|str__|eq__|hash__|enter__|exit__)\w+__"
-    r"|\bfield[ \t]*\([^)]{0,200}?\b(?:repr|compare|hash)[ \t]*=|\basync[ \t]+with\b"
+    r"|\bfield[ \t]*\([^)]{0,200}?\b(?:repr|compare|hash|init)[ \t]*=|\basync[ \t]+with\b"
     r"|@[ \t]*(?:\w+\.)*(?:property|staticmethod|classmethod|cached_property)\b|\bissubclass\b|"
-    + LACKING_ERRORS
-    + "|"
-    + LACKING_METHODS
+    + "|".join((LACKING_ERRORS, LACKING_TASKS, LACKING_METHODS))
 )
 # Expressions stand in it too.
 _FORMATTED: Final = re.compile(r"(?<!\w)(?:[fF][rR]?|[rR][fF])[\"']")
@@ -107,24 +106,29 @@ def _written(code: str, tree: ast.Module) -> tuple[str, str, Lines]:
     Raises:
         Refusal: a form cannot be written in others.
     """
+    own = frozenset(node.name for node in ast.walk(tree) if isinstance(node, _DEFINED))
+    tree = with_missing_errors(tree, own)
     facts = facts_of(tree)
     lazy = _is_lazy(tree, facts)
-    own = frozenset(node.name for node in ast.walk(tree) if isinstance(node, _DEFINED))
     managers = "__aenter__" in own or any(
         isinstance(node, ast.Name | ast.Attribute) and last_name(node) in ("Lock", "TaskGroup", "asynccontextmanager")
         for node in ast.walk(tree)
     )
     asked = PartForms()
     tree = asked.visit(tree)
-    errors = ErrorForms(tree)
+    errors = ErrorForms(tree, own)
     tree = errors.visit(tree)
+    tasks = makes_tasks(tree, own)
+    if tasks:
+        tree = TaskForms(own).visit(tree)
     zones = has_zones(tree)
     if zones:
         tree = ZoneForms().visit(tree)
     methods = MethodForms(own, managers, attributes_of(tree))
     tree = methods.visit(tree)
     # What zones need comes with their module.
-    prelude = (PARTS if asked.changed else "") + (ERRORS if errors.changed else "") + ("\n" if zones else "")
+    prelude = (PARTS if asked.changed else "") + (ERRORS if errors.changed else "")
+    prelude += (TASKS if tasks else "") + ("\n" if zones else "")
     if methods.changed:
         prelude += METHODS + (TIMES if methods.times else "") + (f"{RE}{SUB}" if methods.subs else "")
     if lazy or facts.classes or facts.ordered or _asks_kinds(tree):

@@ -38,7 +38,8 @@ _VALUES: Final = frozenset(
     }
 )
 LACKING_METHODS: Final = (
-    rf"\bbytes\(|\.(?:{'|'.join(sorted(_ERROR_PARTS))})\b|\.(?:{'|'.join(sorted(_PLACES))})\([ \t]*[\w\"']|"
+    rf"\bbytes\(|\bobject\(\)|\.(?:{'|'.join(sorted(_ERROR_PARTS))})\b|"
+    rf"\.(?:{'|'.join(sorted(_PLACES))})\([ \t]*[\w\"']|"
     rf"\.(?:{'|'.join(sorted(_VALUES))})\b(?!\s*\()|"
     rf"\.(?:{'|'.join(_METHODS)})\(|\.today\(|\bcallable\(|\btimedelta\(|\bround\(|\bdel\b|\bvars\(|\.__dict__\b|\.lastgroup\b|\bsys\.std(?:out|err)\.|\.subn?\(|\.__name__\b|\bsys\.exit\b|\bSystemExit\b"
     rf"|(?<![\w.])(?:{'|'.join(sorted(_TYPES))})\.(?!(?:{'|'.join(sorted(_OF_TYPES))})\b)[a-z]"
@@ -200,6 +201,9 @@ def _x_dict_of(one, names):
                 said[name] = value
     return said
 
+class _x_Object:
+    pass
+
 def _x_bytes(given):
     if isinstance(given, (int, bytes, str)):
         return bytes(given)
@@ -327,6 +331,9 @@ class MethodForms(ast.NodeTransformer):
             return call("_x_round", *node.args) if of.id == "round" else self._dict_of(node.args[0])
         if isinstance(of, ast.Name):
             self.changed |= of.id == "callable"
+            if of.id == "object" and not node.args and "object" not in self._own:
+                self.changed = True
+                return call("_x_Object")
             if of.id == "bytes" and len(node.args) == 1 and not node.keywords and "bytes" not in self._own:
                 self.changed = True
                 return call("_x_bytes", *node.args)

@@ -5,6 +5,7 @@ Law: a source defines the object `_added_NAME`, which stands for the module NAME
 
 from typing import Final
 
+from aggregator.code.sandbox.asyncio_source import ASYNCIO
 from aggregator.code.sandbox.classes_source import ENUM
 from aggregator.code.sandbox.dataclasses_source import DATACLASSES
 from aggregator.code.sandbox.difflib_source import DIFFLIB
@@ -129,199 +130,7 @@ class _Json:
         file.write(self.dumps(value, **more))
 
 _added_json = _Json()
-"""
-
-# Calls run at the same time within `gather`; what `create_task` is given runs when it is awaited.
-_ASYNCIO: Final = """
-import asyncio as _asyncio
-
-async def _settled(one):
-    return await one if type(one).__name__ == "coroutine" else one
-
-async def _caught(one):
-    try:
-        return await _settled(one)
-    except Exception as error:
-        return error
-
-class _Semaphore:
-    def __init__(self, value=1):
-        pass
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *failure):
-        pass
-
-    async def __aenter__(self):
-        return self
-
-    async def __aexit__(self, *failure):
-        return None
-
-class _Lock:
-    def __init__(self):
-        self._held = False
-
-    def locked(self):
-        return self._held
-
-    async def acquire(self):
-        pause = 0.001
-        while self._held:
-            await _asyncio.sleep(pause)
-            pause = min(2 * pause, 0.25)
-        self._held = True
-        return True
-
-    def release(self):
-        if not self._held:
-            raise RuntimeError("Lock is not acquired.")
-        self._held = False
-
-    async def __aenter__(self):
-        await self.acquire()
-
-    async def __aexit__(self, *failure):
-        self.release()
-
-class _Task:
-    def __init__(self, one):
-        self._one, self._done, self._value, self._error = one, False, None, None
-
-    async def _run(self):
-        try:
-            self._value = await _settled(self._one)
-        except Exception as error:
-            self._error = error
-        self._done = True
-
-    def done(self):
-        return self._done
-
-    def result(self):
-        if not self._done:
-            raise RuntimeError("Result is not set.")
-        if self._error is not None:
-            raise self._error
-        return self._value
-
-    def exception(self):
-        return self._error
-
-# The tasks run when the block ends.
-class _TaskGroup:
-    def __init__(self):
-        self._tasks = []
-
-    def create_task(self, one, **more):
-        task = _Task(one)
-        self._tasks.append(task)
-        return task
-
-    async def __aenter__(self):
-        return self
-
-    async def __aexit__(self, kind, error, trace):
-        if error is not None:
-            return False
-        await _asyncio.gather(*[task._run() for task in self._tasks])
-        for task in self._tasks:
-            if task.exception() is not None:
-                raise task.exception()
-        return False
-
-# A waiting `get` looks again and again, as nothing wakes it.
-class _Queue:
-    def __init__(self, maxsize=0):
-        self.maxsize, self._kept, self._open = maxsize, [], 0
-
-    async def _wait(self, waits):
-        pause = 0.001
-        while waits():
-            await _asyncio.sleep(pause)
-            pause = min(2 * pause, 0.25)
-
-    async def put(self, one):
-        await self._wait(self.full)
-        self.put_nowait(one)
-
-    async def get(self):
-        await self._wait(self.empty)
-        return self._kept.pop(0)
-
-    async def join(self):
-        await self._wait(lambda: self._open > 0)
-
-    def put_nowait(self, one):
-        if self.full():
-            raise RuntimeError("the queue is full")
-        self._open += 1
-        self._kept.append(one)
-
-    def get_nowait(self):
-        if not self._kept:
-            raise RuntimeError("the queue is empty")
-        return self._kept.pop(0)
-
-    def task_done(self):
-        if self._open < 1:
-            raise ValueError("task_done() called too many times")
-        self._open -= 1
-
-    def empty(self):
-        return not self._kept
-
-    def full(self):
-        return 0 < self.maxsize <= len(self._kept)
-
-    def qsize(self):
-        return len(self._kept)
-
-class _Asyncio:
-    Queue = _Queue
-    Lock = _Lock
-    TaskGroup = _TaskGroup
-    TimeoutError = TimeoutError
-    Semaphore = _Semaphore
-    BoundedSemaphore = _Semaphore
-
-    def run(self, main, **more):
-        return _asyncio.run(_settled(main))
-
-    async def gather(self, *ones, return_exceptions=False):
-        settled = _caught if return_exceptions else _settled
-        return await _asyncio.gather(*[settled(one) for one in ones])
-
-    async def sleep(self, delay, result=None):
-        await _asyncio.sleep(delay)
-        return result
-
-    def create_task(self, one, **more):
-        return one
-
-    def ensure_future(self, one, **more):
-        return one
-
-    def as_completed(self, ones, **more):
-        return list(ones)
-
-    def timeout(self, delay):
-        return _Semaphore()
-
-    async def wait(self, ones, **more):
-        tasks = [one if isinstance(one, _Task) else _Task(one) for one in ones]
-        await _asyncio.gather(*[task._run() for task in tasks])
-        return set(tasks), set()
-
-    async def wait_for(self, one, timeout=None):
-        return await _settled(one)
-
-    async def to_thread(self, function, *given, **more):
-        return await _settled(function(*given, **more))
-
-_added_asyncio = _Asyncio()
+_added_json.decoder = _added_json
 """
 
 # The methods of built-in types are no values in the interpreter.
@@ -564,7 +373,7 @@ _added_datetime = _Datetime()
 SOURCES: Final = {
     "abc": ABC,
     "ast": _AST,
-    "asyncio": _ASYNCIO,
+    "asyncio": ASYNCIO,
     "calendar": CALENDAR,
     "collections": COLLECTIONS,
     "concurrent": _CONCURRENT,

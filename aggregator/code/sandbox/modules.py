@@ -5,6 +5,7 @@ module that it uses without an import is imported for it.
 """
 
 import re
+from collections import Counter
 from typing import Final
 
 from aggregator.code.sandbox.bounds import MODULES
@@ -34,6 +35,7 @@ def with_modules(code: str, masked: str) -> tuple[str, str]:
     `masked` is the program with blanks for its texts and comments, at the same places. Lines keep their numbers.
     """
     used: dict[str, None] = {}
+    words = Counter(_WORD.findall(code))
     edits: list[tuple[int, int, str]] = []
     for found in _IMPORT.finditer(masked):
         items = [item.split() for item in found["items"].split(",")]
@@ -49,7 +51,8 @@ def with_modules(code: str, masked: str) -> tuple[str, str]:
             module = found["module"]
             used[_root(module)] = None
             lines = "\n" * found[0].count("\n")
-            written = [f"{item[-1]} = _added_{module}.{item[0]}" for item in items]
+            # A name that is imported and not used may be one that the module lacks here.
+            written = [f"{item[-1]} = _added_{module}.{item[0]}" for item in items if words[item[-1]] > 1] or ["pass"]
             edits.append((found.start("indent"), found.end(), found["indent"] + "; ".join(written) + lines))
     for start, end, text in sorted(edits, reverse=True):
         code = code[:start] + text + code[end:]

@@ -63,7 +63,18 @@ class _Stack:
                 done, failure = True, (None, None, None)
         return done
 
+class _Closing:
+    def __init__(self, one):
+        self._one = one
+
+    def __enter__(self):
+        return self._one
+
+    def __exit__(self, *failure):
+        self._one.close()
+
 class _ContextLib:
+    closing = _Closing
     suppress = _Suppress
     nullcontext = _Given
     ExitStack = _Stack

@@ -80,7 +80,7 @@ _REMEDIES: Final = tuple(
         (r"^AttributeError: '_Functools' object has", "Choose by isinstance in one function."),
         (
             r"^AttributeError: '_ContextLib' object has",
-            "Of contextlib there are contextmanager, asynccontextmanager, suppress, nullcontext and ExitStack.",
+            "Of contextlib there are contextmanager, asynccontextmanager, closing, suppress, nullcontext, ExitStack.",
         ),
         (r"^AttributeError: '_Operator' object has", "Write a lambda."),
         (r"^AttributeError: '_ElementTree' object has", "Of ElementTree there are fromstring and parse."),
