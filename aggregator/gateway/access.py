@@ -276,6 +276,8 @@ class Access:
         if principal.token is not None:
             known = self.tokens.known(principal.token.text, time.time()) if self.tokens is not None else None
             since, until = (known.since, known.until) if known is not None else (0.0, 0.0)
+        elif principal.key_id is not None:
+            until = self.keyring.holds_until(principal.key_id, principal.agent_id)
         return Authentication(principal, self._terms(), until, since)
 
     def repeated(self, before: Authentication) -> Principal | None:
@@ -287,11 +289,14 @@ class Access:
         if before.terms is not self._terms():
             return None
         principal = before.principal
-        if principal.token is not None:
-            return principal if before.since <= time.time() < before.until else None
-        if principal.key_id is None or self.keyring.use_again(principal.key_id, principal.agent_id, time.time()):
+        if principal.key_id is None and principal.token is None:
             return principal
-        return None
+        now = time.time()
+        if not before.since <= now < before.until:
+            return None
+        if principal.key_id is not None:
+            self.keyring.note_use(principal.key_id, now)
+        return principal
 
     def _terms(self) -> object:
         """Return an object that stands for the keys, the policies, the issuers' keys and the lock: another one once

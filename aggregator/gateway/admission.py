@@ -48,11 +48,11 @@ class TooMany(HostError):
 class Slot:
     """One place held by one agent; given back once, by `release` or at the end of `with`."""
 
-    __slots__ = ("_admission", "_agent", "_kind")
+    __slots__ = ("_admission", "_agent", "_places")
 
-    def __init__(self, admission: "Admission", kind: Kind, agent: str | None) -> None:
+    def __init__(self, admission: "Admission", places: "_Places", agent: str | None) -> None:
         self._admission = admission
-        self._kind: Kind | None = kind
+        self._places: _Places | None = places
         self._agent = agent
 
     def change(self, kind: Kind) -> None:
@@ -61,15 +61,24 @@ class Slot:
         Raises:
             TooMany: there is none; this place is kept.
         """
-        self._admission._take(kind, self._agent)
+        places = self._admission._take(kind, self._agent)
         self.release()
-        self._kind = kind
+        self._places = places
 
     def release(self) -> None:
         """Give the place back. May be called twice."""
-        if self._kind is not None:
-            self._admission._give_back(self._kind, self._agent)
-            self._kind = None
+        # Every repeated call passes here.
+        places, agent = self._places, self._agent
+        if places is None:
+            return
+        self._places = None
+        places.taken -= 1
+        if agent is not None:
+            left = places.of_agent[agent] - 1
+            if left:
+                places.of_agent[agent] = left
+            else:
+                del places.of_agent[agent]
 
     def __enter__(self) -> Self:
         return self
@@ -78,6 +87,18 @@ class Slot:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.release()
+
+
+class _Places:
+    """The places of one kind: how many are `taken` in all and by each agent with a key, and how many may be."""
+
+    __slots__ = ("most", "of_agent", "share", "taken")
+
+    def __init__(self, most: int, share: int) -> None:
+        self.most = most
+        self.share = share
+        self.taken = 0
+        self.of_agent: dict[str, int] = {}
 
 
 class Admission:
@@ -90,18 +111,15 @@ class Admission:
     def __init__(self, most: Mapping[Kind, int], share: float) -> None:
         self.refused: Counter[str] = Counter()
         self.connections: Sized = ()
-        self._most = dict(most)
-        self._share = {kind: max(1, int(number * share)) for kind, number in most.items()}
-        self._taken: dict[Kind, int] = dict.fromkeys(most, 0)
-        self._of_agent: dict[tuple[Kind, str], int] = {}
+        self._places = {kind: _Places(number, max(1, int(number * share))) for kind, number in most.items()}
 
     def __repr__(self) -> str:
-        return f"<Admission {', '.join(f'{self._taken[kind]} of {most} {kind}' for kind, most in self._most.items())}>"
+        return f"<Admission {', '.join(f'{of.taken} of {of.most} {kind}' for kind, of in self._places.items())}>"
 
     @property
     def in_use(self) -> dict[str, int]:
         """The number of places in use, by kind, and of connections."""
-        return {**{kind: self._taken[kind] for kind in self._most}, "connections": len(self.connections)}
+        return {**{kind: of.taken for kind, of in self._places.items()}, "connections": len(self.connections)}
 
     def acquire(self, kind: Kind, principal: Principal) -> Slot:
         """Take a place.
@@ -111,44 +129,36 @@ class Admission:
         """
         # Requests without a key or a token all come from this machine and cannot be distinguished.
         agent = principal.agent_id if _is_known(principal) else None
-        self._take(kind, agent)
-        return Slot(self, kind, agent)
+        return Slot(self, self._take(kind, agent), agent)
 
     def acquire_if_free(self, kind: Kind, principal: Principal) -> Slot | None:
         """Take a place as `acquire` does; None if there is none, which counts no refusal."""
         # Every repeated call passes here: one function, and no exception.
-        taken, agent = self._taken[kind], None
-        if taken >= self._most[kind]:
+        places, agent = self._places[kind], None
+        if places.taken >= places.most:
             return None
-        if _is_known(principal):
+        if principal.key_id is not None or principal.token is not None:
             agent = principal.agent_id
-            of_agent = self._of_agent.get((kind, agent), 0)
-            if of_agent >= self._share[kind]:
+            of_agent = places.of_agent.get(agent, 0)
+            if of_agent >= places.share:
                 return None
-            self._of_agent[kind, agent] = of_agent + 1
-        self._taken[kind] = taken + 1
-        return Slot(self, kind, agent)
+            places.of_agent[agent] = of_agent + 1
+        places.taken += 1
+        return Slot(self, places, agent)
 
-    def _take(self, kind: Kind, agent: str | None) -> None:
-        if self._taken[kind] >= self._most[kind]:
+    def _take(self, kind: Kind, agent: str | None) -> _Places:
+        places = self._places[kind]
+        if places.taken >= places.most:
             self.refused[kind] += 1
-            raise TooMany(kind, self._most[kind], None)
+            raise TooMany(kind, places.most, None)
         if agent is not None:
-            of_agent = self._of_agent.get((kind, agent), 0)
-            if of_agent >= self._share[kind]:
+            of_agent = places.of_agent.get(agent, 0)
+            if of_agent >= places.share:
                 self.refused[f"{kind}_of_agent"] += 1
-                raise TooMany(kind, self._share[kind], agent)
-            self._of_agent[kind, agent] = of_agent + 1
-        self._taken[kind] += 1
-
-    def _give_back(self, kind: Kind, agent: str | None) -> None:
-        self._taken[kind] -= 1
-        if agent is not None:
-            left = self._of_agent[kind, agent] - 1
-            if left:
-                self._of_agent[kind, agent] = left
-            else:
-                del self._of_agent[kind, agent]
+                raise TooMany(kind, places.share, agent)
+            places.of_agent[agent] = of_agent + 1
+        places.taken += 1
+        return places
 
 
 def admission_of(http: HttpConfig) -> Admission:

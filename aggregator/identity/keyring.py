@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, Final, Literal, Protocol
 
 from aggregator.domain.text.error_text import error_text
@@ -109,22 +110,25 @@ class Keyring:
             return Refusal("revoked")
         if _has_expired(record, now):
             return Refusal("expired")
-        self._seen[key.key_id] = now - now % COARSE
+        self.note_use(key.key_id, now)
         return record
 
-    def use_again(self, key_id: str, agent_id: str, now: float) -> bool:
-        """Return whether a key that was verified under the same `revision` is still valid; that counts as a use."""
-        if not self.holds(key_id, agent_id, now):
-            return False
+    def note_use(self, key_id: str, now: float) -> None:
+        """Record that a valid key was used."""
         self._seen[key_id] = now - now % COARSE
-        return True
+
+    def holds_until(self, key_id: str, agent_id: str) -> float:
+        """Return until when a key that was verified before is valid for the same agent, as long as `revision` stays
+        the same: infinity if it does not expire, 0 if it is not valid now.
+        """
+        record = self._keys.get(key_id)
+        if record is None or record.agent_id != agent_id or record.revoked is not None:
+            return 0.0
+        return record.expires if record.expires is not None else inf
 
     def holds(self, key_id: str, agent_id: str, now: float) -> bool:
         """Return whether a key that was verified before is still valid for the same agent."""
-        record = self._keys.get(key_id)
-        if record is None or record.agent_id != agent_id:
-            return False
-        return record.revoked is None and not _has_expired(record, now)
+        return now < self.holds_until(key_id, agent_id)
 
     async def refresh(self) -> bool:
         """Take over changes of the database; return whether there were any.

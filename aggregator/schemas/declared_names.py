@@ -43,6 +43,9 @@ class DeclaredNames:
         """
         if not self._forms:
             return False
+        if type(given) is dict and self._names.issuperset(given) and _HOLDERS.isdisjoint(map(type, given.values())):
+            # Most arguments: declared members, and nothing inside them.
+            return False
         level: Collection[Any] = (given,)
         values = 0
         found: set[str] = set()

@@ -150,7 +150,7 @@ CHANGES: Final[dict[str, Any]] = {
     "the agent is gone": lambda it: rules(it, allow=[]),
     "the tool is gone": list_again,
     "the process ends": lambda it: it.app.gateway.drain.start(60.0),
-    "the place is taken": lambda it: it.app.gateway.admission._most.update(pending=0),
+    "the place is taken": lambda it: setattr(it.app.gateway.admission._places["pending"], "most", 0),
 }
 
 

@@ -24,7 +24,7 @@ from aggregator.gateway.calls.direct_call import DirectAnswer, DirectCall, stage
 from aggregator.gateway.calls.known_host import PROGRESS, KnownHost, constant_part
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.calls.plan import OF_MODELS, CallPlans, PreparedCall, WrittenTool
-from aggregator.gateway.calls.rate_limits import RateLimits
+from aggregator.gateway.calls.rate_limits import Counted, RateLimits
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.drain import Drain
 from aggregator.gateway.host import Host
@@ -200,10 +200,10 @@ class DirectCalls:
         loop = self._loop
         if loop is None:
             loop = self._loop = asyncio.get_running_loop()
-        limits, now, usages = plan.ruling.limits, loop.time(), None
-        if limits.counted:
-            usages = self.rate_limits.room_at_once(limits, known.conversation, now)
-            if usages is None:
+        now, counted = loop.time(), None
+        if plan.ruling.limits.counted:
+            counted = self._room(plan, known, now)
+            if counted is None:
                 return None
         trace = begin(meta, None, self._call_log.observers.sample)
         call = DirectCall(self, now + plan.tool.timeout, known, plan, params, arguments, answer, trace)
@@ -220,8 +220,8 @@ class DirectCalls:
         request = UpstreamRequest(CALL, sent, plan.tool.timeout, on_progress, None, known.caller)
         if not plan.upstream.begin(request, call, plan.extends):
             return None
-        if usages is not None:
-            call.charge = self.rate_limits.charged_at_once(limits, usages, now)
+        if counted is not None:
+            call.charge = self.rate_limits.charged_at_once(counted, now)
         self._drain.begin()
         self._new[call] = None
         if self._timer is None:
@@ -295,6 +295,16 @@ class DirectCalls:
             if negotiated is None or negotiated.era != "modern":
                 return None
         return plan
+
+    def _room(self, plan: PreparedCall, known: KnownHost, now: float) -> Counted | None:
+        """Return what a call with limits could surely be charged to now; None if it has to wait, or is refused."""
+        counted = plan.counted
+        if counted is not None:
+            return counted if self.rate_limits.has_room(counted, now) else None
+        counted = self.rate_limits.room_at_once(plan.ruling.limits, known.conversation, now)
+        if counted is not None and counted.lasts:
+            plan.counted = counted
+        return counted
 
     def _called(self, view: View, name: WrittenTool, host: Host) -> tuple[ToolRecord, None] | None:
         """Return the tool that a host calls by its name, in the form of `InnerCalls.tool`."""

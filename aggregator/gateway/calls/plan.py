@@ -13,6 +13,7 @@ from aggregator.dialects.mend.read_back import Reader
 from aggregator.dialects.names import Schemas
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.calls.failover import Failover
+from aggregator.gateway.calls.rate_limits import Counted
 from aggregator.gateway.calls.resolve import Resolver
 from aggregator.gateway.calls.validate import Checker, QuickCheck
 from aggregator.gateway.hooks import CallHook, CallHooks, PermitAtOnce
@@ -47,6 +48,7 @@ class PreparedCall:
     check: the part of the check that takes little time; None if a schema cannot be used.
     by_model: its calls come by a meta tool or over `/v1`, so that a model reads the results.
     config: the configuration of the server that the check belongs to.
+    counted: what its calls are charged to, once known, if that is the same for all of them.
     has_others: other tools may answer in its place.
     terms: stands for the snapshots that the plan depends on, so that an idle host keeps none of them alive.
     needs_task: why its calls need a task; None if they can do without.
@@ -64,6 +66,7 @@ class PreparedCall:
         "called",
         "check",
         "config",
+        "counted",
         "extends",
         "has_others",
         "hooks",
@@ -107,6 +110,7 @@ class PreparedCall:
         self.keeps_structured = keeps_structured
         self.hooks = hooks
         self.permits: tuple[PermitAtOnce, ...] = ()
+        self.counted: Counted | None = None
         self.called = called
         self.via = via
         self.reader = reader

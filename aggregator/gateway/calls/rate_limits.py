@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from math import ceil
 from types import TracebackType
-from typing import Final
+from typing import Final, NamedTuple
 
 from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.call import CONVERSATION_KEY
@@ -92,14 +92,13 @@ class RateLimits:
         for limit in limits.counted:
             self._look(tool, limit, conversation, now)
         usages = [self._usage(limit, conversation) for limit in limits.counted]
-        return self.charged_at_once(limits, [usage for usage in usages if usage is not None], now)
+        return self.charged_at_once(self._counted(limits, [one for one in usages if one is not None]), now)
 
-    def room_at_once(self, limits: Limits, conversation: str | None, now: float) -> list[Usage] | None:
-        """Return the usages of limits, in their order, that a call could surely be charged to now; charge nothing.
+    def room_at_once(self, limits: Limits, conversation: str | None, now: float) -> "Counted | None":
+        """Return what a call could surely be charged to now; charge nothing.
 
         None if there is no room, or if the other replicas must answer first.
         """
-        # Every repeated call with limits passes here.
         conversation, shared, usages = _short(conversation), self.shared, list[Usage]()
         for limit in limits.counted:
             if limit.kind != "per_conversation":
@@ -114,20 +113,36 @@ class RateLimits:
             elif not (shared.has_room(usage, limit.most, now) if shared.on else usage.own(now) < limit.most):
                 return None
             usages.append(usage)
-        return usages
+        return self._counted(limits, usages)
 
-    def charged_at_once(self, limits: Limits, usages: Sequence[Usage], now: float) -> "Charge":
-        """Charge one call to the usages of its limits, which have room: `room_at_once` has just found them."""
-        shared, running = self.shared, None
-        for limit, usage in zip(limits.counted, usages, strict=True):
-            usage.add(now, limit.most)
+    def has_room(self, counted: "Counted", now: float) -> bool:
+        """Return True if a call could surely be charged now to what `room_at_once` found for an earlier one."""
+        # Every repeated call with limits passes here.
+        shared = self.shared
+        for usage, most in counted.usages:
+            if not (shared.has_room(usage, most, now) if shared.on else usage.own(now) < most):
+                return False
+        return True
+
+    def charged_at_once(self, counted: "Counted", now: float) -> "Charge":
+        """Charge one call to usages that have just been found to have room."""
+        shared = self.shared
+        for usage, most in counted.usages:
+            usage.add(now, most)
             if shared.on:
-                shared.charged(usage, limit.most, now)
-            if isinstance(usage, UsageLevel) and limit.kind == "concurrent":
-                if running is None:
-                    running = []
+                shared.charged(usage, most, now)
+        return counted.charge
+
+    def _counted(self, limits: Limits, usages: Sequence[Usage]) -> "Counted":
+        """Return what calls with these limits are charged to."""
+        most, running, lasts = list[tuple[Usage, int]](), list[UsageLevel](), True
+        for limit, usage in zip(limits.counted, usages, strict=True):
+            most.append((usage, limit.most))
+            if limit.kind == "per_conversation":
+                lasts = False
+            elif limit.kind == "concurrent" and isinstance(usage, UsageLevel):
                 running.append(usage)
-        return Charge(running, shared) if running is not None else FREE
+        return Counted(most, Charge(running, self.shared) if running else FREE, lasts)
 
     def look(self, tool: str, limits: Limits, conversation: str | None) -> None:
         """Check whether a call could be charged now; charge nothing.
@@ -236,10 +251,11 @@ class Charge:
 
     def give_back(self) -> None:
         """Give the places back."""
+        shared = self._shared
         for level in self._levels:
             level.remove()
-            if self._shared is not None:
-                self._shared.given_back(level)
+            if shared is not None and shared.on:
+                shared.given_back(level)
 
     def __enter__(self) -> None:
         pass
@@ -248,6 +264,17 @@ class Charge:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.give_back()
+
+
+class Counted(NamedTuple):
+    """What calls are charged to: the usages of their limits, each with its limit, and the charge of one call.
+
+    lasts: later calls with the same limits are charged to the same.
+    """
+
+    usages: Sequence[tuple[Usage, int]]
+    charge: Charge
+    lasts: bool
 
 
 # The charge of a call without limits.
