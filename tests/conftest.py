@@ -7,6 +7,7 @@ import asyncio
 import gc
 import logging
 import signal
+import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Final
 import pytest
 
 from aggregator.storage.database import open_database
-from tests import lanes, once, with_folders_of_windows
+from tests import ON_WINDOWS, lanes, once, with_folders_of_windows
 from tests.console.browser import chromium
 from tests.peers.processes import children, commands_of
 from tests.postgres import programs
@@ -92,6 +93,18 @@ def _data_of_nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         }
         for name, value in with_folders_of_windows({key: str(folder) for key, folder in folders.items()}).items():
             patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _temporary_files_of_nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what the package leaves among temporary files on Windows, such as locks of folders, out of those of the user."""
+    with pytest.MonkeyPatch.context() as patch:
+        if ON_WINDOWS:
+            folder = str(tmp_path_factory.mktemp("temporary"))
+            patch.setenv("TMPDIR", folder)
+            # Many tests replace all variables.
+            patch.setattr(tempfile, "tempdir", folder)
         yield
 
 
