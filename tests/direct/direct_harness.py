@@ -61,6 +61,14 @@ def text(words: str) -> str:
     return result(content=[{"type": "text", "text": words}])
 
 
+def take_time(patch: pytest.MonkeyPatch) -> None:
+    """Have no call become a slow one on a busy machine: it would be answered on a stream or handed to a task, and the
+    head of its request would not be remembered.
+    """
+    for module in ("frontends.web.exchange", "gateway.calls.direct"):
+        patch.setattr(f"aggregator.{module}.SLOW", BOUND)
+
+
 class HostAnswer(NamedTuple):
     """The head of an HTTP answer without its date, and the messages that came for one request."""
 

@@ -20,7 +20,7 @@ from tests.direct.direct_harness import (
     child,
     direct_harness,
 )
-from tests.end_to_end.scripted_host import BOUND, META
+from tests.end_to_end.scripted_host import META
 from tests.peers.serving import BackgroundLoop
 from tests.peers.toolbox import Json
 
@@ -137,9 +137,6 @@ async def _once(
 @pytest.mark.parametrize("kind", HOST_KINDS, ids="-".join)
 def test_any_sequence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: tuple[str, str], traced: bool) -> None:
     """A3, C8: what came before on a connection changes nothing."""
-    # A late answer has another form (`text/event-stream`), on a busy machine too.
-    for module in ("frontends.web.exchange", "gateway.calls.direct"):
-        monkeypatch.setattr(f"aggregator.{module}.SLOW", BOUND)
     ways: set[tuple[Any, str]] = set()
     servers = {"old": child("legacy"), "new": child("modern", trusted=True)}
     with BackgroundLoop() as background:

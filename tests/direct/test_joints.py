@@ -32,7 +32,6 @@ from tests.direct.direct_harness import (
     result,
     text,
 )
-from tests.end_to_end.scripted_host import BOUND
 from tests.flow.flow_harness import flow_of
 from tests.peers.toolbox import Json
 from tests.policy.build import book
@@ -42,15 +41,6 @@ HTTP: Final = HOST_KINDS[2:]
 PLAIN: Final[Json] = {"n": 1}
 LONG: Final = "word " * 8_000
 BLOCK: Final[Json] = {"type": "text", "text": "a"}
-
-
-@pytest.fixture(autouse=True)
-def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have no call become a slow one on a busy machine: it would be answered on a stream or handed to a task, and the
-    head of its request would not be remembered.
-    """
-    for module in ("frontends.web.exchange", "gateway.calls.direct"):
-        monkeypatch.setattr(f"aggregator.{module}.SLOW", BOUND)
 
 
 class Step(NamedTuple):

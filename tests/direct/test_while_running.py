@@ -43,6 +43,11 @@ QUESTION: Final = (
 )
 
 
+@pytest.fixture
+def unhurried() -> None:
+    """Hand calls that run for a while to tasks, as a gateway does."""
+
+
 @asynccontextmanager
 async def running(it: DirectHarness, kind: tuple[str, str], tool: str, *, on: bool, **more: Any) -> AsyncIterator[Any]:
     """A host, once a call of it has reached its server and not been answered."""

@@ -21,6 +21,7 @@ from tests.direct.direct_harness import (
     ask,
     direct_harness,
     result,
+    take_time,
 )
 from tests.kept_results.conftest import HANDLE, ITEMS, OpenLarge, handle_of, text_block
 from tests.peers.toolbox import Json
@@ -30,6 +31,12 @@ FILL: Final = 1_000_000
 WHOLE: Final = "x" * FILL
 END: Final = "the very end"
 LIMITED: Final = {"result_tokens": 500}
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have no call become a slow one on a busy machine."""
+    take_time(monkeypatch)
 
 
 class Kind(NamedTuple):

@@ -28,10 +28,11 @@ from tests.direct.direct_harness import (
     direct_harness,
     free,
     result,
+    take_time,
     text,
 )
 from tests.direct.test_between_calls import NO_TRACE, list_again, rules
-from tests.end_to_end.scripted_host import BOUND, MODERN
+from tests.end_to_end.scripted_host import MODERN
 from tests.peers.serving import BackgroundLoop
 from tests.peers.toolbox import Json
 from tests.polling import until
@@ -39,6 +40,12 @@ from tests.polling import until
 ONE: Final[Json] = {"n": 1}
 ANY_NUMBER: Final[Json] = {"max_calls_per_conversation": None}
 _PARENT: Final = f"00-{'a' * 32}-{'b' * 16}-01"
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have no call become a slow one on a busy machine."""
+    take_time(monkeypatch)
 
 
 class V1Client(HttpHost):
@@ -236,6 +243,7 @@ async def test_its_key_is_revoked(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 async def test_a_slow_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """D4: a task takes it over, and answers as ever."""
+    monkeypatch.setattr("aggregator.gateway.calls.direct.SLOW", 0.05)
     async with direct_harness(tmp_path, monkeypatch) as it, client(it) as host:
         plain = await ask(host, single())
         host.send(single(arguments={"keep": "k", "writes": [text("late")]}))
@@ -264,8 +272,6 @@ _HEADERS: Final = [
 
 def test_any_sequence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A3, C8: what came before on a connection changes nothing."""
-    for module in ("frontends.web.exchange", "gateway.calls.direct"):
-        monkeypatch.setattr(f"aggregator.{module}.SLOW", BOUND)
     ways: set[str] = set()
     with BackgroundLoop() as background:
         it = background.open(direct_harness(tmp_path, monkeypatch, v1=ANY_NUMBER), leans=True)
