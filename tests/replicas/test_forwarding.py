@@ -1,6 +1,7 @@
 """What cannot move: it goes to the replica that holds it by one hop, or ends with words when that one is gone."""
 
 import asyncio
+import json
 import logging
 from contextlib import suppress
 from pathlib import Path
@@ -28,11 +29,11 @@ async def asked(host: TurningHost, at: str, params: Json) -> tuple[int, Any]:
     return answer.status_code, answer.json()
 
 
-def coming_back(interim: Json, answer: Json) -> Json:
+def coming_back(interim: Json, answer: Json, params: Json = ASK) -> Json:
     """Return the params of the request that brings the answer to a question."""
     result = interim["result"]
     answers = dict.fromkeys(result["inputRequests"], answer)
-    return {**ASK, "inputResponses": answers, "requestState": result["requestState"]}
+    return {**params, "inputResponses": answers, "requestState": result["requestState"]}
 
 
 async def test_a_parked_call_whose_replica_ended_ends_with_words(tmp_path: Path) -> None:
@@ -56,6 +57,27 @@ async def test_a_state_of_a_parked_call_counts_once_wherever_it_is_brought(tmp_p
         # Of requests that were answered nothing stays, wherever they came and went.
         going = [replica.app.gateway.revocation for replica in shared.running]
         await until(lambda: not any(map(len, going)), "no request goes on")
+
+
+async def test_the_answers_of_hosts_that_say_the_same_come_back_to_their_processes(tmp_path: Path) -> None:
+    """Calls at one replica and at several are each alone in a process, wherever their answers are brought."""
+    async with sharing(tmp_path, SERVERS, 3) as shared, turning_host() as host:
+        first, second, third = (replica.url for replica in shared.running)
+        for at in (first, second):
+            _, interim = await asked(host, at, ASK)
+            await asked(host, third, coming_back(interim, YES))
+        calls = []
+        for number, at in enumerate((first, first, second, first, second)):
+            form = {**FORM, "params": {**FORM["params"], "message": f"Who is it? {number}"}}
+            params = {"name": "asker.ask", "arguments": {"key": f"k{number}", "rounds": [[form]]}}
+            _, interim = await asked(host, at, params)
+            (question,) = interim["result"]["inputRequests"].values()
+            assert question["params"]["message"].endswith(f"Who is it? {number}")
+            calls.append((params, interim, {"action": "accept", "content": {"answer": f"{number}"}}))
+        for params, interim, answer in reversed(calls):
+            _, done = await asked(host, third, coming_back(interim, answer, params))
+            assert json.loads(done["result"]["content"][0]["text"])["answers"] == [[answer]]
+        assert [one.app.upstreams["asker"].own_connections for one in shared.running] == [2, 1, None]
 
 
 async def test_messages_of_sse_may_come_to_any_replica(tmp_path: Path) -> None:

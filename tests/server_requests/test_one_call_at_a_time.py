@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from aggregator.domain.errors import RpcError
 from tests.end_to_end.scripted_host import LEGACY, MODERN, ScriptedHost
 from tests.end_to_end.server_harness import ServerHarness, write_config
 from tests.peers.toolbox import Json
@@ -177,6 +178,37 @@ async def test_a_host_that_went_away_leaves_its_process_to_no_other_question(
         interim = await here.ask("tools/call", asking(f"{key} here")).result()
         assert asked_by(interim) == [f"[one] Who is it? {key} here"]
         assert harness.app.upstreams["one"].own_connections == 1
+
+
+async def test_a_server_that_asks_late_gets_a_process_for_each_call(open_harness: OpenHarness, key: str) -> None:
+    """Once it has asked while no call ran, no call comes where it may still ask for an earlier one."""
+    harness = open_harness({"one": stdio_entry("legacy")})
+    session = harness.app.upstreams["one"].shared.session
+    assert session is not None
+    async with (
+        harness.host("http", MODERN, capabilities=ABLE) as host,
+        harness.host("http", LEGACY[-1], capabilities=ABLE) as lasting,
+        harness.host("http", LEGACY[-1]) as silent,
+    ):
+        await prime(host, key)
+
+        async def pid(of: ScriptedHost) -> int:
+            found: int = text_as_json(await of.call("one.seen").result())["pid"]
+            return found
+
+        shared = await pid(host)
+        assert shared == await pid(lasting) == await pid(silent)
+        with pytest.raises(RpcError, match="No host can be asked"):
+            await session.back_channel.on_request("elicitation/create", FORM["params"], None)
+        pids = [await pid(host) for _ in range(3)]
+        assert len({shared, *pids}) == 4
+        # A session keeps its process, and hosts that answer no questions share one.
+        own = await pid(lasting)
+        assert own not in (shared, *pids)
+        assert own == await pid(lasting)
+        assert shared == await pid(silent)
+        await prime(host, f"{key} again")
+        await until(lambda: harness.app.upstreams["one"].own_connections == 2, "the others are closed")
 
 
 async def test_two_calls_in_one_session_are_asked_in_that_session(open_harness: OpenHarness, key: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aggregator.domain.abilities import ELICIT, NOTHING, QUESTIONS, HostCapabilities
+from aggregator.domain.abilities import ELICIT, NOTHING, QUESTIONS, ROOTS, HostCapabilities
 from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.bounds.tasks import Tasks
 from aggregator.domain.bounds.time_limits import TimeLimits
@@ -42,13 +42,15 @@ _LOG_MESSAGE: Final = "notifications/message"
 @dataclass(slots=True)
 class AskingHabit:
     """The way a server asks. `asks` is set once it has sent a request to the host that does not tell for which call,
-    `in_calls` once it has done so while calls of hosts were running. `separates`: calls that could be mistaken for each
+    `in_calls` once it has done so while calls of hosts were running, `late` while none was, for what only a call needs:
+    its question may come when another call runs. `separates`: calls that could be mistaken for each
     other then get connections of their own (`isolation: auto`). `together`: why they share one for now nevertheless;
     empty if they do not. `on_change` is called after `in_calls` was set.
     """
 
     asks: bool = False
     in_calls: bool = False
+    late: bool = False
     separates: bool = False
     together: str = ""
     on_change: Callable[[], None] | None = None
@@ -132,7 +134,7 @@ class BackChannel:
             other = call.caller
             if other is not None and other.identity != host and (able or other.abilities != NOTHING):
                 return True
-        return able and not self._given_up() <= {host}
+        return able and (self._habit.late or not self._given_up() <= {host})
 
     # -- calls
 
@@ -200,7 +202,7 @@ class BackChannel:
             raise RpcError(METHOD_NOT_FOUND, "what it is sent comes back, so it is no MCP server")
         if method not in QUESTIONS:
             raise RpcError(METHOD_NOT_FOUND, f"The aggregator declares no capability for {method}.")
-        self._note_habit(origin)
+        self._note_habit(method, origin)
         caller, calls = self._addressee(origin)
         if any(call.request_count >= ASKED_AT_MOST or len(call.questions) >= OPEN_AT_MOST for call in calls) or (
             len(self._waiting) >= OPEN_AT_MOST * max(1, len(self._running))
@@ -211,9 +213,10 @@ class BackChannel:
             self._remember_page(params, caller)
         return await self._ask(caller, calls, method, params)
 
-    def _note_habit(self, origin: RunningCall | None) -> None:
+    def _note_habit(self, method: str, origin: RunningCall | None) -> None:
         """Take note that the server asks; not of what it asks at its start, such as for roots, which is for no call."""
         self._habit.asks |= origin is None
+        self._habit.late |= method != ROOTS and origin is None and self.owner is None and not self._running
         if origin is None and not self._habit.in_calls and any(call.caller is not None for call in self._running):
             self._habit.in_calls = True
             if self._habit.on_change is not None:

@@ -284,6 +284,9 @@ class IsolatedSessions:
         for number in count():
             key = SideKey(scope, era, abilities, number, account)
             side = self._sides.get(key)
+            if side is not None and alone and self._connector.habit.late and side.idle:
+                # What the server may still ask for an earlier call would reach the host of this one.
+                side.close()
             if side is None or side.over:
                 if alone and number >= OF_ONE_AGENT and not base.cheap and self._connector.habit.separates:
                     said = f"{number} connections for calls of one agent, all in use."
