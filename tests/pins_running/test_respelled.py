@@ -13,6 +13,7 @@ from aggregator.storage.records import SERVED
 from aggregator.storage.tables import mcp_tool_call_log
 from tests.faults.app_harness import Json, code_of, server_config
 from tests.faults.raw_http import ReceivedRequest, ReplyWriter, raw_http
+from tests.peers.back_channel import AnsweringBackChannel
 from tests.pins_running.pins_harness import ChangingServer, PinsHarness, reworded, running, tool
 from tests.polling import until
 
@@ -298,3 +299,27 @@ async def test_the_header_of_a_request_has_the_sent_name(shop: ChangingServer) -
     assert [(one.headers["mcp-name"], one.message["params"]["name"]) for one in sent] == [
         ("get_order", "get_order")
     ] * 2
+
+
+@pytest.mark.parametrize("denies", [False, True])
+async def test_a_call_that_waits_for_a_person_while_the_name_changes(shop: ChangingServer, denies: bool) -> None:
+    """It goes to the server by the name that this has by then, if the rules are the same for that."""
+    policies = shop.folder / "policies"
+    policies.mkdir()
+    rules: Json = {"allow": ["shop.*"], "confirm": ["shop.get?order"], "deny": ["shop.get_order"] if denies else []}
+    (policies / "main.yaml").write_text(json.dumps({"agents": {"local": rules}}))
+    async with running(shop.config(), storage=shop.storage, policies=policies) as harness:
+        await harness.settled()
+
+        async def agree(_: Json) -> Json:
+            shop.says(respelled("get-order", "get_order"), tool("get-invoice"))
+            await read(harness, shop)
+            return {"action": "accept", "content": {"allow": True}}
+
+        harness.host.capabilities = {"elicitation": {}}
+        answer = await harness.call("shop.get-order", AnsweringBackChannel(agree))
+        if denies:
+            assert code_of(answer) == "tool_not_allowed"
+            assert "its server has changed its name" in answer["content"][0]["text"]
+        else:
+            assert answer["content"][0]["text"] == "get_order was called"

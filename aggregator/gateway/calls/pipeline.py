@@ -184,7 +184,10 @@ class Pipeline:
             checked = Checked(Permitted(call, plan, plan.ruling, entry.record, direct.guards), direct.arguments)
             target = CallTarget(plan.upstream, CALL, plan.tool.name, call.principal, direct.arguments)
             view, host = direct.view, direct.known.host
-            relayed = partial(self._relayed, target=target, caller=caller, resumption=None, direct=direct)
+            sent_as = plan.tool.sent_as
+            relayed = partial(
+                self._relayed, target=target, caller=caller, resumption=None, direct=direct, sent_as=sent_as
+            )
             if view is None:
                 entry.answer_with(await relayed(checked))
             else:
@@ -271,8 +274,8 @@ class Pipeline:
             if question is not None:
                 return question
         # Approvals take time, and so do checks of arguments.
-        self._resolver.check_shown(view, tool)
-        return await self._relayed(checked, target, caller, resumption)
+        sent_as = self._resolver.name_to_send(view, tool)
+        return await self._relayed(checked, target, caller, resumption, sent_as=sent_as)
 
     async def _relayed(
         self,
@@ -281,11 +284,13 @@ class Pipeline:
         caller: RequestCaller,
         resumption: Resumption | None,
         direct: DirectCall | None = None,
+        *,
+        sent_as: str,
     ) -> dict[str, Any]:
         """Relay the call, or the rest of a direct one, and prepare the result for the host."""
         record, guards, labels = checked.permitted.record, checked.permitted.guards, _NO_LABELS
         try:
-            result = await self._relay.call_tool(checked, target, caller, resumption, direct)
+            result = await self._relay.call_tool(checked, target, caller, resumption, direct, sent_as=sent_as)
         except ANSWERED:
             await note(guards, None, record)
             raise

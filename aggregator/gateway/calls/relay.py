@@ -120,10 +120,12 @@ class Relay:
         caller: RequestCaller,
         resumption: Resumption | None,
         direct: DirectCall | None = None,
+        *,
+        sent_as: str,
     ) -> Awaitable[dict[str, Any]]:
         """Send a call of a tool. Return the upstream's result, or a question to the host (`is_complete`).
 
-        `direct` is the call, if it was sent already.
+        `direct` is the call, if it was sent already. `sent_as` is the name that the server gives the tool.
 
         Raises:
             OverLimit: a limit of the policy is reached; nothing is sent.
@@ -133,7 +135,7 @@ class Relay:
         call, plan, ruling, record, _ = checked.permitted
         tool = plan.tool
         params = {key: value for key, value in call.params.items() if key not in _NOT_FORWARDED_OF_CALL}
-        params["name"] = tool.sent_as
+        params["name"] = sent_as
         if checked.arguments or "arguments" in call.params:
             params["arguments"] = checked.arguments
         progress = direct.progress if direct is not None else None

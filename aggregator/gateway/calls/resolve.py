@@ -193,6 +193,23 @@ class Resolver:
             held = replace(held, before="")
         raise tool_held(tool, held)
 
+    def name_to_send(self, view: View, tool: ToolRecord) -> str:
+        """Return the name that its server gives a tool now, and check that it is not held since it was resolved.
+
+        Raises:
+            ToolHeld: it is.
+            NotAllowed: its server spells its name otherwise since then, and other rules hold for the new name.
+        """
+        self.check_shown(view, tool)
+        now = self.catalog.of_server(tool.server, tool.own_name)
+        if now is None or now.sent_as == tool.sent_as:
+            return tool.sent_as
+        ruling = view.ruling(now)
+        if ruling != view.ruling(tool):
+            said = f"{tool.name} was not called: its server has changed its name, and other rules hold for the new one."
+            raise NotAllowed(tool.name, said, blame=Blame(ruling.decision.rule, ruling.decision.source), meant=now)
+        return now.sent_as
+
     def _refuse_held(self, view: View, name: str) -> None:
         held = self.current.held
         tool = self.held(view, name) if held else None
