@@ -34,7 +34,7 @@ AREAS: Final[Mapping[str, Area]] = {
         "catalog app/catalog_sync.py app/catalog_updates.py", "search intent levels meta unit supervision"
     ),
     "cli": _area("__init__.py __main__.py cli", "first_steps operating packaging unit policy config console terminal"),
-    "code": _area("code", "code kept_results"),
+    "code": _area("code", "code kept_results flow/test_roundabout.py"),
     "config": _area("config app/reload cli/trust.py", "config first_steps unit operating secrets access identity"),
     "console": _area(
         "frontends/console gateway/browse.py gateway/playground app/console.py cli/console.py "
@@ -67,7 +67,7 @@ AREAS: Final[Mapping[str, Area]] = {
     "redaction": _area("redaction audit/capture.py", "unit faults/test_secrets.py observability telemetry secrets"),
     "replicas": _area(
         "replicas frontends/forwarded.py frontends/web/forwarder.py app/reports.py app/merged_report.py",
-        "replicas",
+        "replicas storage/test_group_rows.py",
     ),
     "results": _area("results", "results kept_results storage/test_kept_results.py direct"),
     "schemas": _area("schemas", "schemas access"),

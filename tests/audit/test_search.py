@@ -85,6 +85,14 @@ async def test_what_a_query_finds(some: Database, text: str, numbers: list[int])
     assert await found(some, text, values=True) == numbers
 
 
+async def test_a_time_range_has_its_beginning_and_not_its_end(some: Database) -> None:
+    """E13: of two ranges side by side each call is in one."""
+    times = {int(row["trace_id"], 16): row["started"] for row in (await some.calls.find(CallQuery())).rows}
+    for since, until, numbers in ((times[2], times[4], [3, 2]), (times[4], None, [4]), (None, times[2], [1])):
+        page = await some.calls.find(CallQuery(since=since, until=until))
+        assert [int(row["trace_id"], 16) for row in page.rows] == numbers
+
+
 async def test_kept_values_are_searched_for_those_who_may_see_them(database: Database) -> None:
     """E13: a viewer learns nothing of what was kept by searching for it."""
     full = Capture("full", lambda value: value, 1000)

@@ -156,6 +156,7 @@ async def test_a_sender_has_its_share_of_the_connections(monkeypatch: pytest.Mon
         for one in opened:
             one.close()
     assert len(admission) == 0
+    assert not admission._of_sender, "nothing is kept of senders that are gone"
 
 
 class Quiet:

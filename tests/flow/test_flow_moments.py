@@ -482,6 +482,18 @@ async def test_scopes_that_are_refused_come_last_and_cost_no_other() -> None:
     assert list(here.states.scopes.unwritten) == [KEY]
 
 
+async def test_each_time_that_labels_cannot_be_written_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """E8: and its end too, so that an operator knows for how long answers were withheld."""
+    caplog.set_level("INFO")
+    labels = MemoryLabels()
+    here = Process(labels)
+    for number, away in enumerate((False, True, True, False, False, True, False)):
+        labels.away = away
+        await here.bring(KEY, f"label{number}")
+    said = ["again" if "written again" in one else "away" for one in caplog.messages]
+    assert said == ["away", "again", "away", "again"]
+
+
 # -- questions
 
 

@@ -4,17 +4,20 @@ when it is renewed, and what a second refusal means.
 
 import math
 from dataclasses import replace
-from typing import Final
+from types import SimpleNamespace
+from typing import Any, Final
 
 import pytest
 
 from aggregator.accounts.grants import credentials, machine
+from aggregator.accounts.grants import renewal as renewal_module
 from aggregator.accounts.grants.account import Account, account_id
 from aggregator.accounts.grants.credentials import GrantCredentials
 from aggregator.accounts.grants.failures import TokenFailed
 from aggregator.accounts.grants.issuers import Issuers
 from aggregator.accounts.grants.machine import MachineTokens
 from aggregator.accounts.grants.ports import GrantSettings
+from aggregator.accounts.grants.renewal import Renewal, _Unstored
 from aggregator.accounts.grants.tokens import AccessToken, GrantTokens, access_token
 from aggregator.accounts.oauth.challenges import Challenge
 from aggregator.accounts.oauth.metadata import IssuerMetadata
@@ -372,3 +375,63 @@ async def test_a_failure_that_passes_leaves_the_token_of_now_in_use(moved: Time)
         assert found.header == "Bearer one"
         await tasks.wait_ended()
         assert found.header == "Bearer two"
+
+
+@pytest.mark.parametrize(("version", "written"), [(1, ["late"]), (2, [])])
+async def test_tokens_that_could_not_be_stored_replace_no_newer_ones(version: int, written: list[str]) -> None:
+    """The database was away when they came, and another process may have renewed the grant since then."""
+    found: Any = SimpleNamespace(record=SimpleNamespace(id="g", version=version))
+    put = list[object]()
+
+    async def find(_: object) -> object:
+        return found
+
+    async def renew(_: object, tokens: object) -> bool:
+        put.append(tokens)
+        return True
+
+    store: Any = SimpleNamespace(find=find, renew=renew)
+    nothing: Any = None
+    renewal = Renewal(store, nothing, nothing, 15.0)
+    late: Any = "late"
+    renewal._unstored["g"] = _Unstored(1, late)
+    for _ in range(2):
+        assert await renewal._stored(nothing) is found
+    assert put == written
+
+
+@pytest.mark.parametrize(
+    ("stays", "there", "ended"), [(True, True, []), (False, True, []), (False, False, ["r2"])], ids=str
+)
+async def test_tokens_that_came_too_late_are_not_used(
+    monkeypatch: pytest.MonkeyPatch, stays: bool, there: bool, ended: list[str]
+) -> None:
+    """The account was ended, or another person connected it, while its issuer was asked; only an ended one is ended."""
+    gone, row = list[str](), object() if there else None
+
+    async def answer(*_: object, **__: object) -> TokenResponse:
+        return TokenResponse("a2", "r2")
+
+    async def end(_: object, __: object, ___: object, text: str) -> None:
+        gone.append(text)
+
+    async def renew(*_: object) -> bool:
+        return stays
+
+    async def get(_: object) -> object:
+        return row
+
+    async def vault() -> object:
+        return SimpleNamespace(grants=SimpleNamespace(get=get))
+
+    monkeypatch.setattr(renewal_module, "refresh", answer)
+    monkeypatch.setattr(renewal_module, "revoke", end)
+    store: Any = SimpleNamespace(renew=renew, vault=vault)
+    issuers: Any = SimpleNamespace(fetch=lambda _: None, current_client=lambda *given: given[2])
+    events: Any = SimpleNamespace(token_event=lambda *_: None)
+    stored: Any = SimpleNamespace(record=SimpleNamespace(id="g", version=4, issuer=IDP), tokens=tokens())
+    account = Account(server_config(URL), owner("alice"))
+    found = await Renewal(store, issuers, events, 15.0)._renew(account, stored, "me")
+    assert (found is not None) is stays
+    assert found is None or (found.header, found.version) == ("Bearer a2", 5)
+    assert gone == ended

@@ -114,6 +114,29 @@ async def test_subscriptions_go_on_with_a_server_that_an_operator_starts_anew(
         await until(lambda: uri in harness.notified, "the host hears of a change")
 
 
+@pytest.mark.parametrize("act", [restart, switch_off_and_on])
+async def test_a_server_that_waits_for_its_first_call_is_started_by_an_operator(
+    act: Callable[[EditableHarness], Awaitable[None]],
+) -> None:
+    """E5: who starts a server wants to see whether it comes up."""
+    async with editable_app(server_config("box", type="local", start="on_call", **local(Library("box")))) as harness:
+        await until(lambda: harness.upstream("box").state == "stopped", "its tools are listed")
+        await act(harness)
+        await until(lambda: harness.upstream("box").state == "ready", "it is connected")
+
+
+async def test_the_last_words_of_a_server_end_with_its_configuration() -> None:
+    """D9: another server of that name says nothing of it."""
+    box, other = (server_config(name, type="local", **local(Library(name))) for name in ("box", "other"))
+    async with editable_app(box, other) as harness:
+        for name in ("box", "other"):
+            harness.upstream(name).stderr_tail.add("words")
+        await harness.edit(other)
+        await harness.edit(box, other)
+        assert not len(harness.upstream("box").stderr_tail)
+        assert len(harness.upstream("other").stderr_tail) == 1
+
+
 async def test_what_a_server_says_of_its_tools_counts_as_soon_as_it_is_trusted() -> None:
     """Proves: D11. On the same connection."""
     toolbox = server_config("box", type="local", **local(Library("box")))

@@ -114,10 +114,12 @@ async def test_a_replica_takes_the_slot_that_the_table_gives_it(time: Time) -> N
     rows.slot = 3
     await here.join(rows)
     assert here.slot == 3
+    # One that joined at the same time may not be in the first answer: no slice of a limit is taken before the second.
+    assert not here.settled
     # It was away so long that its row was removed, and its slot is another's.
     rows.slot, rows.others = 5, ["other"]
     await here.join(rows)
-    assert here.slot == 5
+    assert (here.slot, here.settled) == (5, True)
     rows.others = ["third"]
     await here.join(rows)
     await here.join(rows)
@@ -302,7 +304,7 @@ def test_a_hop_counts_once_however_many_come(monkeypatch: pytest.MonkeyPatch) ->
     sending.now = time.now + GOOD_FOR
     first = sender.sign("b", "POST", "/x", b"", {})
     taker.check(first, "POST", "/x")
-    for later in (0.0, 2 * GOOD_FOR):
+    for later in (0.0, GOOD_FOR, 2 * GOOD_FOR):
         time.now = 10_000.0 + later
         sending.now = time.now
         with pytest.raises(HopRefused, match="before"):
@@ -310,6 +312,7 @@ def test_a_hop_counts_once_however_many_come(monkeypatch: pytest.MonkeyPatch) ->
         if not later:
             for _ in range(2):
                 taker.check(sender.sign("b", "POST", "/x", b"", {}), "POST", "/x")
+        if later < 2 * GOOD_FOR:
             with pytest.raises(HopRefused, match="too many"):
                 taker.check(sender.sign("b", "POST", "/x", b"", {}), "POST", "/x")
             with pytest.raises(HopRefused, match="before"):

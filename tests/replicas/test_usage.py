@@ -34,6 +34,16 @@ def test_calls_under_way_are_unknown_until_the_report_of_them_was_answered() -> 
     assert made.unknown(0.5) == 0
 
 
+def test_a_report_is_renewed_while_there_are_calls_to_count() -> None:
+    made = UsageLevel("k", LEASE, leased=True)
+    made.add(0.0, 100)
+    made.send(0.0)
+    made.acknowledge(0.5, ())
+    assert [made.expires_before(when) for when in (LEASE, LEASE + 0.1)] == [False, True]
+    made.remove()
+    assert not made.expires_before(LEASE + 0.1)
+
+
 def test_a_report_counts_from_when_it_was_sent_not_from_when_it_was_answered() -> None:
     """Its answer is late: the others forget the row a lease after it was written."""
     made = UsageLevel("k", LEASE)

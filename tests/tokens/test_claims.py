@@ -65,6 +65,45 @@ def test_only_tokens_for_us_and_in_their_time_are_accepted(claims: dict[str, Any
         assert facts.expires == claims["exp"]
 
 
+WHOLE: Final[dict[str, Any]] = {"iss": ISSUER.issuer, "aud": AUDIENCE, "sub": "alice", "exp": NOW + 60}
+
+
+@pytest.mark.parametrize(
+    ("more", "signed", "accepted"),
+    [
+        ({}, True, True),
+        *(({"exp": NOW + shift}, True, shift > -30) for shift in (-31, -30, -29, 0)),
+        *(({"nbf": NOW + shift}, True, shift <= 30) for shift in (0, 29, 30, 31)),
+        *(({"iat": NOW + shift}, True, shift <= 30) for shift in (0, 29, 30, 31)),
+        *(({"exp": None}, signed, not signed) for signed in (True, False)),
+        *(({"iss": None}, signed, not signed) for signed in (True, False)),
+        *(({"iss": "https://other.example.com"}, signed, False) for signed in (True, False)),
+        ({"aud": ["x", "aggregator"]}, True, True),
+        ({"aud": ["x"]}, True, False),
+        ({"aud": []}, True, False),
+        ({"cnf": {"jkt": "x"}}, True, False),
+        ({"cnf": None}, True, False),
+        ({"sub": ""}, True, False),
+        ({"sub": None}, True, False),
+    ],
+)
+def test_each_claim_decides_by_itself(more: dict[str, Any], signed: bool, accepted: bool) -> None:
+    """RFC 7519, 4.1: at the bound, and one second past it, beside claims that are all right."""
+    assert (decided({**WHOLE, **more}, signed=signed) is not None) is accepted
+
+
+def test_a_claim_within_another_is_named_with_a_dot_unless_one_has_that_very_name() -> None:
+    names = ISSUER.claims.model_copy(update={"groups": "realm.roles", "client": ("app.id", "azp")})
+    issuer = ISSUER.model_copy(update={"claims": names})
+    for more, groups, client in (
+        ({"realm": {"roles": ["a"]}, "app": {"id": "c"}, "azp": "d"}, ("a",), "c"),
+        ({"realm": {"roles": ["a"]}, "realm.roles": ["b"], "azp": "d"}, ("b",), "d"),
+        ({"realm": ["roles"]}, (), None),
+    ):
+        facts = facts_of({**WHOLE, **more}, issuer, NOW, "text", signed=True)
+        assert (facts.groups, facts.client) == (groups, client)
+
+
 @given(text=st.text(max_size=40) | st.lists(st.binary(max_size=20), min_size=3, max_size=3).map(lambda p: joined(*p)))
 def test_any_text_is_read_or_rejected(text: str) -> None:
     with suppress(TokenRejected):

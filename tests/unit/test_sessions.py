@@ -15,13 +15,18 @@ from aggregator.frontends.web.event_stream import EventStream
 from aggregator.frontends.web.exchange import Exchange
 from aggregator.frontends.web.host_guard import Message
 from aggregator.frontends.web.sessions.http_session import BatchChannel
+from aggregator.frontends.web.sessions.session_ids import SessionIds
 from aggregator.frontends.web.sessions.session_table import Sessions
 from aggregator.gateway.admission import Admission, TooMany
 from aggregator.gateway.host import Host
 from aggregator.gateway.revocation import RevocableTasks
 from aggregator.gateway.views.list_changed import ListChanges, Seen, notification
+from aggregator.replicas.group.clock import GroupClock
+from aggregator.replicas.group.shared_key import SharedKey
+from aggregator.storage.records import HostSessionRecord
 from aggregator.wire.codec import decode
 from aggregator.wire.peer import NoBackChannel, PeerGone
+from tests.polling import until
 
 BOUND = 5
 IDLE = 100.0
@@ -103,6 +108,28 @@ async def test_a_session_that_was_let_go_is_taken_up_and_one_that_was_ended_is_n
     await sessions.end(again)
     assert await sessions.find(session.id, session.host.principal) is None
     assert len(sessions) == 0
+
+
+async def test_a_session_that_another_replica_ended_is_not_served_from_what_waits_for_it() -> None:
+    """C4, D9: the request came before the news of the end, and waits for what is kept of the session."""
+    ids, room = SessionIds(SharedKey(), GroupClock()), Admission({"sessions": 2, "streams": 9, "pending": 9}, 1.0)
+    kept: Any = SimpleNamespace(listen=lambda _: None, read=lambda _: True, forget=lambda _: None)
+    here, there = (
+        Sessions(ListChanges(Lists()), RevocableTasks(), Tasks("a test"), room, IDLE, ids=ids, kept=one)
+        for one in (kept, None)
+    )
+    for ended in (True, False):
+        session = there.open(_host())
+        waits = asyncio.create_task(here.find(session.id, session.host.principal))
+        await until(lambda session=session: here.get(session.id) is not None)  # type: ignore[misc]
+        if ended:
+            here.was_ended(session.facts.name)
+        else:
+            here.found_state(session.facts.name, HostSessionRecord(session.facts.name, level="debug"))
+        found = await waits
+        assert (found is None) is ended
+        assert found is None or found.host.log_level == "debug"
+        there.close()
 
 
 @pytest.mark.parametrize(
