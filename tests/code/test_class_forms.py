@@ -289,6 +289,76 @@ class Opt:
     def __post_init__(self): self.total = self.limit * 2
 print(Opt("a", limit=3), Opt("b").total)
 """,
+    "fields that __init__ does not take": """
+from dataclasses import dataclass, field, InitVar, asdict, replace
+from typing import ClassVar
+@dataclass(order=True)
+class Ticket:
+    sort_index: tuple = field(init=False, repr=False)
+    number: int
+    title: str = field(compare=False)
+    labels: list[str] = field(default_factory=list, compare=False)
+    def __post_init__(self): self.sort_index = (0 if "p0" in self.labels else 9, -self.number)
+ts = sorted([Ticket(1, "a"), Ticket(2, "b", ["p0"]), Ticket(number=3, title="c")]); print(ts, ts[0] < ts[1], Ticket(4, "x").labels)
+@dataclass
+class Opt:
+    KIND: ClassVar[str] = "opt"
+    name: str
+    limit: int = 10
+    total: int = field(init=False, default=0)
+    raw: InitVar[str] = "7"
+    def __post_init__(self, raw): self.total = self.limit * int(raw)
+print(Opt("a"), Opt("b", 2, "3").total, Opt.KIND, asdict(Opt("c", raw="1")), replace(Ticket(5, "y"), title="z").title)
+@dataclass
+class Sub(Opt):
+    extra: str = "e"
+print(Sub("s", 1, "2", "x"), Sub("s") == Sub("s"))
+@dataclass(kw_only=True)
+class K:
+    a: int
+    b: int = field(init=False, default=3)
+print(K(a=1))
+try: Opt()
+except TypeError: print("TE")
+""",
+    "attributes of functions": """
+import functools
+def counted(fn):
+    @functools.wraps(fn)
+    def w(*a, **k):
+        w.calls += 1
+        return fn(*a, **k)
+    w.calls = 0
+    return w
+@counted
+def hi(n): return f"hi {n}"
+@counted
+def other(n): return n
+hi("a"); hi("b"); print(hi.calls, other.calls, hi.__name__)
+def memo(n):
+    if not hasattr(memo, "cache"): memo.cache = {}
+    if n not in memo.cache: memo.cache[n] = n * 2
+    return memo.cache[n]
+print(memo(2), memo(2), memo.cache, len(memo.cache), hasattr(hi, "nope"))
+""",
+    "classes within classes": """
+class Api:
+    class Error(Exception):
+        def __init__(self, code): super().__init__(f"code {code}"); self.code = code
+    class Page:
+        size = 10
+        def __init__(self, n): self.n = n
+    def run(self): raise Api.Error(5)
+    def page(self): return self.Page(3)
+try: Api().run()
+except Api.Error as e: print(e, e.code, Api.Page.size, Api().page().n, type(e).__name__)
+class Sub(Api): pass
+print(Sub.Page(1).n, isinstance(Sub().page(), Api.Page))
+def local():
+    class Inner: x = 1
+    return Inner().x
+print(local())
+""",
     "later tasks": """
 import asyncio, json
 async def get(n):

@@ -929,7 +929,7 @@ _DEEP += "match call_tool('a'):\n    case " + "A0(n=" * 12 + "1" + ")" * 12 + ":
         ("class A(make()):\n    pass", 1, "inherits from `make`"),
         ("class A(metaclass=Meta):\n    pass", 1, "a class with `metaclass`"),
         ("class A:\n    def __setattr__(self, name, value):\n        pass", 2, "`__setattr__` of a class: write a method"),
-        ("class B(Exception):\n    class C: pass", 2, "a class within a class"),
+        ("C = 1\nclass B(Exception):\n    class C: pass", 3, "a class within a class"),
         ("class A(Exception):\n    if call_tool:\n        a = 1", 2, "such a statement in a class: write it beside the class"),
         ("class A:\n  @property\n  def a(self): pass\n  @a.deleter\n  def a(self): pass", 5, "a deleter of a property"),
         ("class A:\n    @staticmethod\n    def f(x):\n        super().f()", 4, "`super()` in a static method: name"),

@@ -49,6 +49,8 @@ class ClassFacts(NamedTuple):
     above: dict[str, frozenset[str]]
     errors: frozenset[str]
     twice: frozenset[str]
+    # The names of all that is assigned, imported or a function.
+    stored: frozenset[str]
     # The classes that others inherit from.
     inherited: frozenset[str]
     properties: frozenset[str]
@@ -77,6 +79,7 @@ def facts_of(tree: ast.Module) -> ClassFacts:
     twice: set[str] = set()
     properties: set[str] = set()
     methods: set[str] = set()
+    stored: set[str] = set()
     ordered = fields = containers = readers = encoders = False
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
@@ -101,6 +104,12 @@ def facts_of(tree: ast.Module) -> ClassFacts:
                     methods.add(part.name)
                     if any(KINDS.get(last_name(of)) in ("property", "cached") for of in part.decorator_list):
                         properties.add(part.name)
+        elif isinstance(node, Function):
+            stored.add(node.name)
+        elif isinstance(node, ast.alias):
+            stored.add(node.asname or node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            stored.add(node.id)
         elif isinstance(node, ast.Call) and last_name(node) == "field":
             fields |= any(option.arg in ("repr", "compare", "hash", "init") for option in node.keywords)
         elif isinstance(node, ast.Name | ast.Attribute) and last_name(node) == "cmp_to_key":
@@ -117,6 +126,7 @@ def facts_of(tree: ast.Module) -> ClassFacts:
         above=above,
         errors=frozenset(errors),
         twice=frozenset(twice),
+        stored=frozenset(stored),
         inherited=frozenset().union(*above.values()) & classes.keys(),
         properties=frozenset(properties),
         methods=frozenset(methods),

@@ -81,6 +81,7 @@ class ClassForms(ast.NodeTransformer):
         node.decorator_list = [self.visit(one) for one in node.decorator_list if last_name(one) == "dataclass"]
         own: dict[str, str] = {}
         body: list[ast.stmt] = []
+        before: list[ast.stmt] = []
         after: list[ast.stmt] = []
         members: list[ast.expr] = []
         # Fields of a dataclass that are not shown, and not compared.
@@ -106,6 +107,10 @@ class ClassForms(ast.NodeTransformer):
                         own[part.target.id] = "value"
                 if not bases.enumeration:
                     body.append(part)
+            elif isinstance(part, ast.ClassDef) and not bases.enumeration and self._may_stand_beside(part):
+                before += self._block([part])
+                own[part.name] = "value"
+                body.append(assign(part.name, name(part.name)))
             elif isinstance(part, ast.Pass | ast.Expr):
                 # A text that documents it, or `...`.
                 continue
@@ -128,7 +133,11 @@ class ClassForms(ast.NodeTransformer):
             made = call("_x_Enumeration", name(node.name), ast.List(members, ast.Load()), mixed)
             after.append(assign(node.name, made))
         after += (assign(node.name, ast.Call(one, [name(node.name)], [])) for one in reversed(decorators))
-        return [node, *after]
+        return [*before, node, *after]
+
+    def _may_stand_beside(self, node: ast.ClassDef) -> bool:
+        """Return whether a class within a class may stand before that: if nothing else has its name."""
+        return node.name not in self._facts.twice | self._facts.stored
 
     def _method(
         self, node: ast.ClassDef, bases: Bases, part: Function, own: dict[str, str], after: list[ast.stmt]

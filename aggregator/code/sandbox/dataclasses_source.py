@@ -44,7 +44,8 @@ class _Dataclasses:
 
     def replace(self, one, **changes):
         self._check(one, "replace")
-        values = {part.name: getattr(one, part.name) for part in self.fields(one) if part.init}
+        apart = getattr(one, "_x_ungiven", ())
+        values = {part.name: getattr(one, part.name) for part in self.fields(one) if part.name not in apart}
         values.update(changes)
         return one.__class__(**values)
 

@@ -15,9 +15,11 @@ from aggregator.code.sandbox.classes import ClassForms
 from aggregator.code.sandbox.classes_source import CLASSES, ORDER, PROTOCOLS
 from aggregator.code.sandbox.containers_source import ATTRIBUTES, CONTAINERS, ENCODER
 from aggregator.code.sandbox.errors import ERRORS, LACKING_ERRORS, ErrorForms, with_missing_errors
+from aggregator.code.sandbox.function_attributes import FUNCTION_ATTRIBUTES, FunctionAttributeForms
 from aggregator.code.sandbox.generators import GeneratorForms
 from aggregator.code.sandbox.generators_source import GENERATORS
 from aggregator.code.sandbox.html_source import HTML_PARSER
+from aggregator.code.sandbox.inits import INITS, LACKING_INITS, InitForms
 from aggregator.code.sandbox.methods import LACKING_METHODS, METHODS, SUB, MethodForms, attributes_of
 from aggregator.code.sandbox.more_sources import RE
 from aggregator.code.sandbox.parts import ASKS_PARTS, PARTS, PartForms
@@ -31,11 +33,12 @@ from aggregator.code.sandbox.zones import ZoneForms, has_zones
 _MOST_NEW: Final = 160 * 1024
 _MOST_TIMES: Final = 8
 _LACKING: Final = re.compile(
-    r"\byield\b|\b(?:zoneinfo|pytz)\b|\bclass\s+\w+\s*\(\s*[^\s)]|\bsuper\s*\(|\border[ \t]*=|\bcmp_to_key\b"
+    r"(?m:^[ \t]+class\b)|(?m:^[ \t]*(?!self\b)\w+\.\w+[ \t]*=[^=])|\byield\b|\b(?:zoneinfo|pytz)\b"
+    r"|\bclass\s+\w+\s*\(\s*[^\s)]|\bsuper\s*\(|\border[ \t]*=|\bcmp_to_key\b"
     r"|\bnext\s*\(|\bdef\s+__(?!init__|repr__|str__|eq__|hash__|enter__|exit__)\w+__"
     r"|\bfield[ \t]*\([^)]{0,200}?\b(?:repr|compare|hash|init)[ \t]*=|\basync[ \t]+with\b"
     r"|@[ \t]*(?:\w+\.)*(?:property|staticmethod|classmethod|cached_property)\b|\bissubclass\b|"
-    + "|".join((LACKING_ERRORS, LACKING_TASKS, LACKING_METHODS))
+    + "|".join((LACKING_ERRORS, LACKING_INITS, LACKING_TASKS, LACKING_METHODS))
 )
 # Expressions stand in it too.
 _FORMATTED: Final = re.compile(r"(?<!\w)(?:[fF][rR]?|[rR][fF])[\"']")
@@ -108,6 +111,11 @@ def _written(code: str, tree: ast.Module) -> tuple[str, str, Lines]:
     """
     own = frozenset(node.name for node in ast.walk(tree) if isinstance(node, _DEFINED))
     tree = with_missing_errors(tree, own)
+    inits = InitForms()
+    tree = inits.visit(tree)
+    functions = FunctionAttributeForms(tree)
+    if functions.changed:
+        tree = functions.visit(tree)
     facts = facts_of(tree)
     lazy = _is_lazy(tree, facts)
     managers = "__aenter__" in own or any(
@@ -128,6 +136,7 @@ def _written(code: str, tree: ast.Module) -> tuple[str, str, Lines]:
     tree = methods.visit(tree)
     # What zones need comes with their module.
     prelude = (PARTS if asked.changed else "") + (ERRORS if errors.changed else "")
+    prelude += (INITS if inits.changed else "") + (FUNCTION_ATTRIBUTES if functions.changed else "")
     prelude += (TASKS if tasks else "") + ("\n" if zones else "")
     if methods.changed:
         prelude += METHODS + (TIMES if methods.times else "") + (f"{RE}{SUB}" if methods.subs else "")
