@@ -16,7 +16,19 @@ from aggregator.domain.records import ToolRecord
 from aggregator.intent.match.intent import IntentMatch, IntentMatcher, ServerWords
 
 _DATA: Final = Path(__file__).parent / "data"
-TUNED_ON: Final = ("tuned", "round1", "round2", "round3", "round4", "round5", "round6", "round7", "real1", "real2")
+TUNED_ON: Final = (
+    "tuned",
+    "round1",
+    "round2",
+    "round3",
+    "round4",
+    "round5",
+    "round6",
+    "round7",
+    "round8",
+    "real1",
+    "real2",
+)
 MEASURED: Final = ("held", "final")
 
 

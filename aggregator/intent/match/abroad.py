@@ -8,7 +8,13 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from aggregator.intent.match.clauses import NamedClause, clauses_after, clauses_with_servers, sentence_after
+from aggregator.intent.match.clauses import (
+    NamedClause,
+    clause_before,
+    clauses_after,
+    clauses_with_servers,
+    sentence_after,
+)
 from aggregator.intent.match.explicit import NamedCall
 from aggregator.intent.match.language_row import LanguageRow
 from aggregator.intent.match.languages import is_order
@@ -18,6 +24,19 @@ from aggregator.intent.match.slots import end_of
 from aggregator.intent.match.text import MessageText
 
 _CLAUSES_AFTER: Final = 2
+_NUMBER: Final = re.compile(r"(?<!\w)[\w#-]{0,12}\d")
+# Begins a statement as well as a question.
+_WEAK: Final = re.compile(
+    r"^\W{0,3}(?:on a|il y a|y a|j['’]ai des|hay|tengo|tenemos|está|están|tienen?|quedan?|siguen?|hat|haben|hab|habe"
+    r"|ist|sind|läuft"
+    r"|laufen|steht|stehen|liegt|liegen|hängt|hängen)(?!\w)"
+)
+# A letter that the model is to write.
+_LETTER: Final = re.compile(
+    r"(?:écri|rédige|schreib|verfass|escrib|redact)[^,.]{0,40}(?<!\w)(?:e-?mail|mail|lettre|brief|absage|nachricht"
+    r"|carta|correo"
+    r"|mensaje|texte|text|texto|post|tweet|tuit)(?!\w)"
+)
 # In Japanese: what makes the name a part of a sentence that goes on, what a question is about if it asks for the state
 # of things, and what is asked or said of the product.
 _PARTICLE_JA: Final = re.compile(r" ?(?:を|で|に|は|が|の|から|へ|上|内|って|、|:)")
@@ -29,7 +48,8 @@ _ASKS_JA: Final = re.compile(
     r"(?:教えて|見せて|頂戴|ちょうだい|よろしく|頼む|たい(?:です)?|欲しい(?:です)?|ほしい(?:です)?|くれ|やって|といて|おいて|どいて|して|みて|出して)[。!！?？♪〜～\s]*$"
 )
 _ITSELF_JA: Final = re.compile(
-    r"無料|有料|料金|値段|値上げ|いくらです|どっち|どちら|違い|とは|って何|使い方|勉強|学び|入門|おすすめ|本を|記事|作文|小説|詩を|俳句|転職|会社|歴史|仕組み|らしい|そうです"
+    r"無料|有料|料金(?=は|が|って|いくら|プラン|$)|値段|値上げ|いくらです|どっち|どちら|違い|とは|って何|使い方|勉強|学び|入門|おすすめ|本を|記事|作文|小説|詩を|俳句|転職|会社|歴史|仕組み|らしい"
+    r"|そうです"
     r"|方法|やり方|ないで|しなくて|やめて|禁止|触ら|翻訳|について(?!.*(?:調べ|検索|探し))|嫌い|好き|と思"
 )
 
@@ -44,7 +64,10 @@ def find_orders_abroad(message: MessageText, names: ToolNames, row: LanguageRow)
             asked = _asks_in_japanese(row, clause.before, sentence_after(message, end))
         else:
             asked = not _speaks_of_it(row, clause) and (
-                _orders(row, clause) or _asks_for_state(row, clause) or _goes_before_order(message, row, clause)
+                _orders(row, clause)
+                or _asks_for_state(message, row, clause)
+                or _is_beside_order(message, row, clause)
+                or _is_spoken_to(message, row, clause)
             )
         if asked:
             yield NamedCall(clause.start, end, clause.named, "server")
@@ -61,7 +84,8 @@ def _speaks_of_it(row: LanguageRow, clause: NamedClause) -> bool:
     before, after = clause.before, clause.after
     wondering = row.wondering.search(after)
     refused = row.refusing_behind.search(after[: wondering.start()] if wondering is not None else after)
-    about = row.about.search(before) is not None or names_a_work(before) or names_a_work(after)
+    letter = _LETTER.search(before) is not None and row.by_means.search(before) is None
+    about = letter or row.about.search(before) is not None or names_a_work(before) or names_a_work(after)
     return about or refused is not None or row.refusing.search(before) is not None or row.how.search(before) is not None
 
 
@@ -76,16 +100,39 @@ def _orders(row: LanguageRow, clause: NamedClause) -> bool:
     return row.asking.search(clause.before) is not None or row.asking_behind.search(clause.after) is not None
 
 
-def _asks_for_state(row: LanguageRow, clause: NamedClause) -> bool:
+def _asks_for_state(message: MessageText, row: LanguageRow, clause: NamedClause) -> bool:
     whole = f"{clause.before} {clause.after}"
     if row.asking_first.match(clause.before) is None or row.of_itself.search(whole):
         return False
-    return row.state.search(whole) is not None
+    if _WEAK.search(clause.before) and "?" not in sentence_after(message, end_of(message, clause.named)):
+        return False
+    # Who approved PR 88 there?
+    numbered = row.by_place.search(clause.before) is not None and _NUMBER.search(clause.before) is not None
+    return numbered or row.state.search(whole) is not None
 
 
-def _goes_before_order(message: MessageText, row: LanguageRow, clause: NamedClause) -> bool:
-    """Tell whether an order about what is said to be there follows: `in n8n hängt ein Workflow, stoß ihn an`."""
-    if not row.by_place.search(clause.before) or row.of_itself.search(clause.before + clause.after):
+def _is_beside_order(message: MessageText, row: LanguageRow, clause: NamedClause) -> bool:
+    """Tell whether an order stands before the clause or after it: `in n8n hängt ein Workflow, stoß ihn an`."""
+    if row.of_itself.search(clause.before + clause.after):
+        return False
+    if row.wondering.match(clause.before):
+        text = clause_before(message, clause.start)
+        return row.order.match(text) is not None and row.refusing.search(text) is None
+    if not row.by_place.search(clause.before):
         return False
     following = clauses_after(message, clause.end, _CLAUSES_AFTER)
-    return any(row.order.match(text) and row.again.search(text) for text in following)
+    place_only = row.by_place.fullmatch(clause.before) is not None and not clause.after.strip()
+    return any(
+        (row.ordered.match(text) and place_only) or (row.order.match(text) and row.again.search(text))
+        for text in following
+    )
+
+
+def _is_spoken_to(message: MessageText, row: LanguageRow, clause: NamedClause) -> bool:
+    """Tell whether the message begins with the name and a stop, and an order or a question follows."""
+    if clause.before.strip() or clause.after.strip():
+        return False
+    text = next(clauses_after(message, clause.end, 1), "")
+    if row.of_itself.search(text) or row.how.search(text):
+        return False
+    return any((row.order.match(text), row.asking.search(text), row.asking_first.match(text)))

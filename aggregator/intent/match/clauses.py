@@ -21,6 +21,7 @@ _KEPT: Final = re.compile(
     r"(?:this|that|it|these|those|them|all (?:this|that|of (?:this|that|it)))(?: down)? (?:in|to|into) (?:your |the "
     r"|my )?$"
 )
+_SERVER_BEHIND: Final = re.compile(r" (?:mcp )?server(?![\w-])")
 _IN: Final = re.compile(r"(?<![a-z])(?:in|into|from|with|using) $")
 _BY_MEANS: Final = re.compile(r"(?<![a-z])(?:via|using|through|thru|have|let|ask|get|tell|check|with|w) $")
 _SENTENCE_END: Final = re.compile(r"[。！!？?\n]|\.(?=\s|$)")
@@ -82,8 +83,9 @@ def clause_around(message: MessageText, start: int, end: int) -> tuple[int, int]
 def _is_proper(message: MessageText, start: int, end: int, *, abroad: bool) -> bool:
     """Tell whether an ordinary word stands as the name of a server.
 
-    It does in another language than English, with a capital in the middle of a sentence and none beside it, and at the
-    end of an order to keep something there; the name of a program also as the means, or as the one spoken to.
+    It does in another language than English, before `server`, with a capital in the middle of a sentence and none
+    beside it, and at the end of an order to keep something there; the name of a program also as the means, or as the
+    one spoken to.
     """
     word, plain = message.plain[start:end], message.plain
     if word in word_set("never-servers"):
@@ -91,13 +93,22 @@ def _is_proper(message: MessageText, start: int, end: int, *, abroad: bool) -> b
     before, after = message.text[:start].rstrip(), message.text[end:].lstrip()
     if message.text[start].isupper() and before[-1:].islower() and not after[:1].isupper():
         return True
-    if abroad or message.chinese:
+    if abroad or message.chinese or _SERVER_BEHIND.match(plain, end):
         return True
     begin, stop = clause_around(message, start, end)
     head, ends = plain[max(begin, start - NEAR) : start], not plain[end:stop].strip(" )\"'")
     if ends and (_KEPT.match(head) or (word in word_set("programs") and _IN.search(head))):
         return True
     return word in word_set("technical") and (_BY_MEANS.search(head) is not None or not head.strip())
+
+
+def clause_before(message: MessageText, start: int) -> str:
+    """Return the clause before the one that starts at a place; empty if that is the first."""
+    at = bisect_right(message.breaks, start, key=lambda one: one[1]) - 1
+    if at < 0:
+        return ""
+    begin = message.breaks[at - 1][1] if at else 0
+    return message.plain[max(begin, start - NEAR) : message.breaks[at][0]]
 
 
 def clauses_after(message: MessageText, end: int, most: int) -> Iterator[str]:

@@ -120,24 +120,27 @@ def find_leading_names(message: MessageText, names: ToolNames) -> Iterator[Named
         greeting = _GREETING.match(message.plain, clause)
         start = greeting.end() if greeting else clause
         opening = _OPENING.match(message.plain, start)
-        named = name_at(message, names, opening.end() if opening else start)
+        place = opening.end() if opening else start
+        named = name_at(message, names, place)
         if named is None:
             continue
         kind, end = kind_after(message, end_of(message, named))
         after = message.after(end)
         works = kind is not None and _SET_TO_WORK.match(message.plain, end)
-        calls = works or (kind is None and named.tools and _is_spelled_out(message, names, named, after))
+        calls = works or (kind is None and named.tools and _is_spelled_out(message, names, named, place, after))
         if calls and not is_mention(after) and not is_subject(after):
             yield NamedCall(start, end, named, kind)
 
 
-def _is_spelled_out(message: MessageText, names: ToolNames, named: NameHit, after: str) -> bool:
+def _is_spelled_out(message: MessageText, names: ToolNames, named: NameHit, place: int, after: str) -> bool:
     """Tell whether a name at the start is an identifier, or has its server before it: `dbt compile on marts`."""
     if names.looks_like_code(message, named):
         return True
     if named.last - named.first < 2 or not message.words[named.first].text.isascii():
         return False
     if _FOR_ME.match(after):
+        return True
+    if place < message.words[named.first].start:
         return True
     first = names.of_servers.get(message.words[named.first].text, ())
     led = any(names.tools[at].server in first for at in named.tools)

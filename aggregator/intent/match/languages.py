@@ -126,9 +126,10 @@ _DE: Final = LanguageRow(
     form_orders=r"lass(?:t)? (?:mal )?(?!mich|uns|es|das )|(?:ich|wir) (?:bräuchte[n]?|hätte[n]? gern[e]?|will|wollen"
     r"|möchten?)(?!\w)",
     form_how=r"(?<!\w)(?:wie (?!viele?(?!\w)|lange|oft|groß|hoch|heißt der)|wieso man|was ist (?:ein|eine) )",
-    small="ich du er sie es wir ihr man mein meine dein deine unser unsere sein seine ihre vor nach am an als wenn "
+    small="seit während trotz wegen gegen unter neben zwischen bis ab ich du er sie es wir ihr man mein meine dein "
+    "deine unser unsere sein seine ihre vor nach am an als wenn "
     "weil dass aber oder und nur so sehr schon hier dort frage liebe danke ja nein gibt",
-    form_refuses=r"(?<!\w)(?:nicht|keinesfalls|nie|niemals|in ruhe|sein\W*$|weg\W*$)(?!\w)",
+    form_refuses=r"(?<!\w)(?:nicht?|keinesfalls|nie|niemals|in ruhe|sein\W*$|weg\W*$)(?!\w)",
     form_tells=r"(?:reden|sprechen|diskutieren|plaudern)\W*$",
     form_says=(
         (r"^\W*(?:(?:bitte|dann|und) )?lass(?:t)? ", r" (?!mich|uns|es|das |in |sein)[^,.]*en(?:$| und )"),
@@ -223,7 +224,8 @@ _FR: Final = LanguageRow(
     "appris apprendre augmenté adore déteste inventé avis",
     pronouns="le la les ça y en",
     likened="alternative_à alternatives_à comme que contre sans pour au_sujet_de à_propos_de",
-    form_orders=r"(?:tu|vous) (?:me |nous |m['’]|te )?(?!as |avez |es |êtes )[^\W\d_]{2,18}"
+    form_orders=r"(?:tu|vous) (?:me |nous |m['’]|te )?(?!as |avez |es |êtes |connais|sais|penses|crois|aimes|trouves"
+    r"|utilises|préfères|conseilles|recommandes|travailles)[^\W\d_]{2,18}"
     r"|(?!chez|pour|avec|sans|selon|et|à|de|entre|comme|c['’]est)[^\W\d_]{2,18} moi (?!aussi)"
     r"|(?<!\w)[^\W\d_]{2,18}-(?:moi|nous|le|la|les|lui|en|y)(?!\w)|(?:il (?:me|nous) faudrait|j['’]aurais besoin"
     r"|j['’]ai besoin)",
@@ -281,7 +283,8 @@ _ES: Final = LanguageRow(
     "fallido fallidos fallidas caído caídos todavía aún desde asignado asignados asignadas bloqueado sin",
     itself="cuesta cuestan precio precios caro cara barato gratis mejor peor vale pena licencia gente empresas "
     "alternativas alternativa ventajas "
-    "desventajas diferencia funciona significa seguro legal pertenece empleos trabaja aprender odia odio encanta "
+    "desventajas diferencia funciona significa seguro legal pertenece empleos trabaja aprender odia odio pereza asco "
+    "rollo rabia encanta "
     "inventó compró opinas opinión",
     pronouns="lo la los las eso ahí allí",
     likened="alternativa_a alternativas_a sobre como que acerca_de para sin contra llamado",
@@ -362,6 +365,8 @@ def language_of(message: MessageText) -> LanguageRow:
     if message.chinese:
         return _ZH
     plain = message.plain
+    if "¿" in plain or "¡" in plain:
+        return _ES
     words = [
         word.text
         for word in message.words[:_WORDS_READ]

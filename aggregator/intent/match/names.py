@@ -81,7 +81,7 @@ class ToolNames:
     `of_servers` are look-ups by squashed name, `by_own_name` by own names in lower case that are identifiers; `by_word`
     by the stems of tool names; `sign_texts` has the text in signs of each tool's name and titles and, after a line
     break, of its description; `descriptions` has the servers' descriptions; `reach` the length of the longest name by
-    first letter.
+    first letter; `nouns` what `nouns_of` found.
     """
 
     tools: tuple[ToolRecord, ...]
@@ -93,6 +93,15 @@ class ToolNames:
     sign_texts: list[str] = field(default_factory=list)
     descriptions: dict[str, str] = field(default_factory=dict)
     reach: dict[str, int] = field(default_factory=dict)
+    nouns: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def nouns_of(self, servers: Iterable[str]) -> frozenset[str]:
+        """Return the words of the names of these servers' tools, without the s of a plural."""
+        for server in servers:
+            if server not in self.nouns:
+                words = chain.from_iterable(split(self.tools[at].own_name) for at in self.servers[server])
+                self.nouns[server] = frozenset(word.rstrip("s") for word in words)
+        return frozenset().union(*(self.nouns[server] for server in servers))
 
     def longest(
         self, message: MessageText, first: int, within: str | None = None, *, compound: bool = False

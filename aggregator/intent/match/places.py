@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from aggregator.catalog.search.terms.words import split
 from aggregator.intent.match.explicit import NamedCall
 from aggregator.intent.match.names import NameHit, ToolNames
 from aggregator.intent.match.phrasing import is_mention
@@ -219,8 +218,7 @@ def _thing_of_server(message: MessageText, names: ToolNames, clause: int, place:
     rest = after[noun.end() :]
     if not (_GOES_ON.match(rest) or _NAMED.match(rest)):
         return None
-    tools = (names.tools[at] for server in named.servers for at in names.servers[server])
-    kinds = {word.rstrip("s") for tool in tools for word in split(tool.own_name)}
+    kinds = names.nouns_of(named.servers)
     one = noun["noun"].rstrip("s")
     return named if one in kinds or (not new and _HELD.fullmatch(one)) else None
 

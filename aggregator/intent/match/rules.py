@@ -158,9 +158,9 @@ def _by_nearest_name(given: RuleInput, unknown: list[UnknownToolCall]) -> RuleHi
 
 def _by_keyword(given: RuleInput) -> RuleHit | None:
     """Return the finding of the longest keyword, of equally long ones the first; the tools of others follow."""
-    message, _, names, keywords, rank = given
+    message, row, names, keywords, rank = given
     hits = islice(keywords.found(message.plain, names.servers), _KEYWORDS_READ)
-    found = _without_overlaps(without_mentions(message, hits))
+    found = _without_overlaps(without_mentions(message, row, hits))
     if not found:
         return None
     best = found[0]

@@ -7,13 +7,12 @@ Law: only a name that is hardly anything else counts; a sentence that tells, exp
 """
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Final
 
-from aggregator.catalog.search.terms.words import split
-from aggregator.intent.match.clauses import NEAR, NamedClause, clauses_after, clauses_with_servers
+from aggregator.intent.match.clauses import NEAR, NamedClause, clause_before, clauses_after, clauses_with_servers
 from aggregator.intent.match.explicit import NamedCall
+from aggregator.intent.match.languages import is_order
 from aggregator.intent.match.names import ToolNames
 from aggregator.intent.match.phrasing import is_mention
 from aggregator.intent.match.places import names_a_work
@@ -28,9 +27,17 @@ _OPENED: Final = rf"\W{{0,6}}(?:{any_of('greetings', 'openers')}\W{{1,4}}){{0,5}
 _SOFTLY: Final = r"(?:(?:please|pls|also|just|quickly|maybe|kindly|possibly|go|now|then|help me|help us) ){0,2}"
 _VERB: Final = any_of("imperatives", "commands")
 # A verb, not the noun of a sentence: the build is red.
-_ORDER: Final = re.compile(rf"{_OPENED}{_SOFTLY}(?P<verb>{_VERB})(?![a-z'’-]| (?:source|sure|letter|secret)(?![a-z]))")
+_ORDER: Final = re.compile(
+    rf"{_OPENED}{_SOFTLY}(?!(?:can|could|would) (?:you|we)(?![a-z]))(?P<verb>{_VERB})"
+    r"(?![a-z'’-]| (?:source|sure|letter|secret)(?![a-z]))"
+)
 _POLITE: Final = re.compile(
     rf"{_OPENED}{any_of('asking-politely')} {_SOFTLY}(?!{any_of('works-of-words')})(?P<verb>[a-z]{{2,18}})(?![a-z])"
+)
+# Any word before the thing of a server: bounce the kubernetes ingress.
+_ANY_ORDER: Final = re.compile(rf"{_OPENED}(?P<verb>[a-z]{{3,12}}) (?:the|my|our|that|those) ")
+_LOVELY: Final = re.compile(
+    r"(?<![a-z])would be (?:lovely|great|nice|helpful|handy|perfect|awesome|appreciated)(?![a-z])"
 )
 _WISH: Final = re.compile(
     rf"{_OPENED}{any_of('wishing')}(?! to (?:learn|switch|move|migrate|leave|quit|try|buy|use|understand|stop|say|talk"
@@ -48,14 +55,14 @@ _PLACED_ONLY: Final = re.compile(
     rf"|over in|w) {_DET}"
 )
 _MINE: Final = re.compile(r"(?<![a-z])(?:my|our|the|this|that|these|those|all)(?: [a-z]+){0,2} $")
-# What is written about a server, or likened to it.
 _MEANS: Final = re.compile(rf"(?<![a-z])(?:with|using|via|through|thru|w|w/|have|let) {_DET}$")
 # Can't open metabase: what is to be done there may follow.
 _CANNOT_OPEN: Final = re.compile(
     r"(?<![a-z])(?:can['’]?t|cannot) (?:even )?(?:open|reach|access|check|see|find|get (?:on |in)?to|log (?:in)?to) "
 )
+# What is written about a server, or likened to it.
 _ABOUT: Final = re.compile(
-    r"(?<![a-z])(?:about|like|than|as|versus|vs\.?|or|called|named|(?<!out )(?<!off )of|between|without"
+    r"(?<![a-z])(?:about|like|than|as|versus|vs\.?|or|called|named|(?<!out )(?<!off )of|(?:for|of) an?|between|without"
     r"|instead of) (?:the )?$"
     r"|(?<![a-z])(?:alternatives?|competitors?|equivalents?|similar|compared|letter|ode|moved|moving|migrated"
     r"|switch(?:ed|ing)?|replacement)"
@@ -111,17 +118,30 @@ _WANTED_NOUN: Final = re.compile(
 )
 _PLEASE: Final = re.compile(r"(?<![a-z])(?:please|pls|plz|thanks|thx|ty)\W*$")
 _ABOUT_IT: Final = re.compile(r"(?<![a-z])(?:its|em|it|them|that|this|those|these|there|one|ones)(?![a-z])")
-_ABOUT_IT_ONLY: Final = re.compile(r"(?<![a-z])(?:about|on|of|like) (?:it|them|that|this|those|these)(?![a-z])")
+_UNTOUCHED: Final = re.compile(r"(?<![a-z])(?:the|my|our) (?:[a-z]+ )?$")
+_ABOUT_IT_ONLY: Final = re.compile(
+    r"(?<!rid )(?<![a-z])(?:about|on|of|like) (?:it|them|that|this|those|these)(?![a-z])"
+)
 _REFUSED: Final = re.compile(
     r"(?<![a-z])(?:don['’]?t|do not|never|without|stop|avoid|cannot|can['’]?t|won['’]?t|shouldn['’]?t|instead of"
     r"|rather than|leave|no need|not(?! sure))(?![a-z])"
 )
+# Mind checking heroku.
+_BARE_VERB: Final = re.compile(r"(?<=[a-z]{3})ing$")
 # Orders to look into a server: whatever follows its name.
+_HELD: Final = word_set("contents") | word_set("things")
 _LOOKS: Final = frozenset("check ask query search poke ping consult scour double_check".replace("_", " ").split())
 # Orders passed on: have it tell us; and questions to the server itself: can it tell us.
 _PASSED_ON: Final = re.compile(r"(?:^\W{0,6}|[a-z0-9][ ,]{1,3})(?:have|let|get|make|ask|tell) (?:the )?$")
 _PASSED_VERB: Final = re.compile(
     rf" (?:to )?(?:{any_of('imperatives', 'commands')}|tell|hunt|count|answer)(?![a-z])(?! (?:is|was|be)(?![a-z]))"
+)
+_SEE_WHAT: Final = re.compile(
+    r"(?<![a-z])(?:see|show (?:me|us)|tell (?:me|us)|check|find out|get|grab|give me|know"
+    r"|hear) what(?:ever)? (?:the )?$"
+)
+_TURNS_UP: Final = re.compile(
+    r" (?:turns up|comes up|finds?|says?|has|knows|returns|gives|thinks|makes of|can find|can dig)(?![a-z])"
 )
 _CAN_IT: Final = re.compile(rf"{_OPENED}(?:can|could|would|will|does|might) (?:the )?$")
 _TELLS_US: Final = re.compile(
@@ -135,10 +155,15 @@ _SAYS: Final = re.compile(
 )
 # A statement that points at the server: clickhouse has it, n8n runs it.
 _POINTED: Final = re.compile(
-    r" (?:access |server |tool |connector )?(?:has|have|should have|might have|holds|keeps|knows|runs|should know"
-    r"|would know|can tell|is (?:on|up|connected|open|hooked"
-    r"|available|set up|logged in|where)|(?:'s|s) got|got)(?![a-z])"
+    r" (?:access |server |tool |connector )?(?:(?:should|would|will|might|must)(?: still)? have"
+    r"|(?:still )?(?:has|holds|keeps|knows|got|runs)"
+    r"(?: (?:it|them|that|those|these|the|all|everything|both|my|our)(?![a-z])|\s*$)"
+    r"|(?:should|would|will) know|can tell"
+    r"|is (?:on|up|connected|open|hooked up|available|set up|logged in|where)"
+    r"(?= ?$| (?:it|that|we|i|the|my|now)(?![a-z])))(?![a-z])"
 )
+# If heroku shows more than two, scale it back.
+_IF: Final = re.compile(r"\W{0,6}(?:and |so |but )?(?:if|when|once|in case|as soon as|unless) (?:the )?")
 _NOW: Final = re.compile(
     r"(?: (?:against|over|across|through|around|after|before|about|to|out|up|into|when|while|because|why|how many"
     r"|where|whether|instead|first|real|quick|right now|now|today|currently|please|pls|again|since|at|so|for|from|by"
@@ -161,6 +186,8 @@ def _is_asked(message: MessageText, names: ToolNames, clause: NamedClause) -> bo
     if not held and _next_word(clause) in word_set("about-products"):
         return False
     if _orders(before) and _belongs(clause, held):
+        return True
+    if held and (_is_any_order(before) or _LOVELY.search(after)):
         return True
     return (
         _is_object_inside(clause, held)
@@ -191,6 +218,16 @@ def _orders(before: str) -> bool:
     return finite is None or _WH.search(rest, 0, finite.start() + 1) is not None
 
 
+def _is_any_order(before: str) -> bool:
+    """Tell whether one word stands before the thing that is no small word, and so an order: `bounce the ...`."""
+    order = _ANY_ORDER.fullmatch(before)
+    if order is None:
+        return False
+    verb = order["verb"]
+    known = any(verb in word_set(words) for words in ("works-of-words", "no-deeds", "no-verb-after", "placing"))
+    return is_order(verb) and not known and not verb.endswith(("ed", "ing", "s", "ly"))
+
+
 def _belongs(clause: NamedClause, held: bool) -> bool:
     """Tell whether the name is the place or the means of an order, or says whose thing it is about."""
     if is_mention(clause.after) and not _WH.search(clause.before):
@@ -204,7 +241,8 @@ def _belongs(clause: NamedClause, held: bool) -> bool:
         return order is None or order["verb"] not in word_set("no-deeds")
     if order is None or clause.before[order.end() :].strip():
         return False
-    return order["verb"] in _LOOKS or (order["verb"] in word_set("consulting") and _NOW.match(clause.after) is not None)
+    verb = _BARE_VERB.sub("", order["verb"])
+    return verb in _LOOKS or (order["verb"] in word_set("consulting") and _NOW.match(clause.after) is not None)
 
 
 def _next_word(clause: NamedClause) -> str:
@@ -220,14 +258,11 @@ def _held(names: ToolNames, clause: NamedClause) -> bool:
     nouns = words[: min(small, 2)]
     if any(word in word_set("about-products") and _one(word) not in kinds for word in words[:small]):
         return False
-    return any(
-        _one(noun) in kinds or _one(noun) in word_set("contents") or _one(noun) in word_set("things") for noun in nouns
-    )
+    return any(one in kinds or one in _HELD for noun in nouns for one in (noun, _one(noun)))
 
 
-def _kinds(names: ToolNames, clause: NamedClause) -> set[str]:
-    tools = (names.tools[at] for server in clause.named.servers for at in names.servers[server])
-    kinds = {_one(word) for tool in tools for word in split(tool.own_name)}
+def _kinds(names: ToolNames, clause: NamedClause) -> frozenset[str]:
+    kinds = names.nouns_of(clause.named.servers)
     return kinds | {"doc"} if "document" in kinds else kinds
 
 
@@ -257,6 +292,8 @@ def _is_passed_on(clause: NamedClause) -> bool:
         words = before.split()[:-1]
         free = not words or words[-1] not in word_set("no-verb-after") or words[-1] in ("to", "you")
         return free and _PASSED_VERB.match(after) is not None
+    if _SEE_WHAT.search(before) and _TURNS_UP.match(after):
+        return True
     if _CAN_IT.fullmatch(before):
         return _TELLS_US.match(after) is not None
     return _WHAT_IT.fullmatch(before) is not None and _SAYS.match(after) is not None and not _ITSELF.search(after)
@@ -295,12 +332,12 @@ def _is_spoken_to(message: MessageText, names: ToolNames, clause: NamedClause) -
     if said is None:
         return False
     rest = message.plain[said.end() : said.end() + NEAR]
-    if _orders_anything(rest):
+    if orders_anything(rest):
         return not rest.lstrip().startswith("make sure")
     if "," in said[0]:
-        return _holds_first(names, clause, rest) and any(
-            _orders_anything(text) for text in clauses_after(message, said.end(), _CLAUSES_AFTER)
-        )
+        later = clauses_after(message, said.end(), _CLAUSES_AFTER)
+        wanted = _PLEASE.search(message.plain) is not None or any(orders_anything(text) for text in later)
+        return wanted and _holds_first(names, clause, rest)
     return ":" in said[0] and (
         _holds_first(names, clause, rest) or _asks_anything(rest) or _WANTED_NOUN.match(rest) is not None
     )
@@ -323,7 +360,8 @@ def _asks_anything(text: str) -> bool:
     return _ASKED.match(text) is not None and not (_HOW.search(text) or _ITSELF.search(text))
 
 
-def _orders_anything(text: str) -> bool:
+def orders_anything(text: str) -> bool:
+    """Tell whether a clause orders or wishes something."""
     order = _ORDER.match(text) or _POLITE.match(text) or _WISH.match(text)
     return order is not None and not _HOW.match(text)
 
@@ -338,7 +376,8 @@ def _is_brief(message: MessageText, clause: NamedClause, held: bool) -> bool:
 def _goes_before_order(message: MessageText, names: ToolNames, clause: NamedClause, held: bool) -> bool:
     """Tell whether an order about a thing of the server follows: `my heroku app is slow, can you restart it?`."""
     before, after = clause.before, clause.after
-    if _ITSELF.search(after) or _TOLD.search(before):
+    definite = _UNTOUCHED.search(before) is not None and (not after.strip() or after.startswith(" since"))
+    if _ITSELF.search(after) or (_TOLD.search(before) and not definite):
         return False
     named_first = not before.strip()
     pointed = named_first and _POINTED.match(after) is not None
@@ -347,6 +386,8 @@ def _goes_before_order(message: MessageText, names: ToolNames, clause: NamedClau
         or _PLACED.search(before)
         or is_mention(after)
         or _CANNOT_OPEN.search(before)
+        or _IF.fullmatch(before)
+        or definite
     )
     if not (mine or pointed):
         return False
@@ -375,23 +416,17 @@ def _takes_up(names: ToolNames, clause: NamedClause, text: str, *, pointed: bool
 def _mentions_thing(names: ToolNames, clause: NamedClause, text: str) -> bool:
     """Tell whether a text has a noun of the server's tools, or one that every server holds, or `there`."""
     words = [word.strip(".,:;!?()'\"") for word in text.split()[:10]]
-    kinds = _kinds(names, clause) | word_set("things")
-    return any(len(word) > 2 and (_one(word) in kinds or word == "there") for word in words)
+    kinds, things = _kinds(names, clause), word_set("things")
+    return any(word == "there" or (len(word) > 2 and (_one(word) in kinds or _one(word) in things)) for word in words)
 
 
 def _goes_on_after_order(message: MessageText, clause: NamedClause) -> bool:
     """Tell whether the clause only adds the place to an order before it: `count them, with clickhouse`."""
     placed = _PLACED_ONLY.fullmatch(clause.before) is not None and _NOW.match(clause.after) is not None
-    alone = (
-        not clause.before.strip()
-        and not clause.after.strip()
-        and message.plain[clause.end :].strip() in ("", ".", "!", "?")
-    )
-    if not (placed or alone):
+    rest = message.plain[clause.end :].strip()
+    alone = not clause.before.strip() and not clause.after.strip() and rest in ("", ".", "!", "?")
+    pointed = not clause.before.strip() and _POINTED.match(clause.after) is not None
+    if not (placed or alone or pointed):
         return False
-    at = bisect_right(message.breaks, clause.start, key=lambda one: one[1]) - 1
-    if at < 0:
-        return False
-    begin = message.breaks[at - 1][1] if at else 0
-    text = message.plain[max(begin, clause.start - NEAR) : message.breaks[at][0]]
-    return _orders_anything(text)
+    text = clause_before(message, clause.start)
+    return orders_anything(text) or (pointed and _asks_anything(text))

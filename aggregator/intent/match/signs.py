@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from aggregator.intent.match.clauses import NamedClause, clauses_with_servers
+from aggregator.intent.match.clauses import NamedClause, clauses_after, clauses_with_servers
 from aggregator.intent.match.explicit import NamedCall
 from aggregator.intent.match.names import ToolNames
 from aggregator.intent.match.slots import end_of
@@ -35,12 +35,23 @@ _VERB_LAST: Final = re.compile(
     rf"[^,。]{{0,24}}?{_VERB}(?:一下|下|一遍|一次|出来|给我|掉|一份|[一两三几]?[个条张份遍])[^,。]{{0,12}}$|[^,。]{{1,16}}(?:查查|看看|搜搜|重启"
     rf"|列一下)[^,。]{{0,16}}$"
 )
-_INSIDE: Final = r"\s*(?:里面|里边|里头|上面|那边|后台|里|中|上|内|的)"
+_INSIDE: Final = r"\s*(?:集群|服务器|项目|仓库|库|账户)?(?:里面|里边|里头|上面|那边|后台|里|中|上|内|的)"
+# X 打开首页, but not X 打开很慢.
+_VERB_NEXT: Final = re.compile(
+    r"\s*(?:打开|抓取?|搜索?|查询?|跑一?遍?|读取?|生成|念|转成|导出|列出|统计|数一?下?|截图?|重启|下载|上传|登录|进入|点开)(?![了过着的到不得])"
+    r"(?![^,。]{0,12}(?:很|太|失败|慢|快|卡|错|准|贵|质量|速度|功能|效果|结果|不了|不出|不错))[^,。]{2,}"
+)
+# X 那边又挂了,把它重启一下.
+_TROUBLE: Final = re.compile(rf"(?:{_INSIDE}|\s*(?:又|挂|报错|不对劲|卡住|崩))[^,。]{{0,20}}$")
+_THEN_ORDER: Final = re.compile(
+    r"\W{0,4}(?:帮我|麻烦|请|你|赶紧|快|先|给我|替我|再|就){0,3}(?:把|找|重启|停|关|看看|看一下|查|拉|跑|重跑|扩|打开|列|删|回滚|截)(?![了过])[^,。]{0,30}$"
+)
 _STATE: Final = re.compile(
     rf"(?:{_INSIDE}|\s*有没有)[^,。]{{0,60}}?(?:{any_of('此刻')}[^,。]{{0,60}}(?:多少|几|哪|谁|什么|有没有|吗|没|呢|情况|状态|怎么回事)|(?:有没有|多少"
     rf"|几[个条台张]|哪[个些台]"
     rf"|谁)[^,。]{{0,60}}{any_of('此刻')}|多少[行条]|有没有新)"
     r"|\s*有没有(?:新|未|我)"
+    r"|\s*(?:今天|昨天|昨晚|现在|最近|刚才)[^,。]{0,12}(?:有没有|有啥|有什么|有几|多少|哪[些个])"
 )
 _STATE_BEFORE: Final = re.compile(rf"\W{{0,6}}(?:我们?的?|咱们的?|现在|今天|{any_of('greetings')}){{0,4}}\s*")
 _REFUSED: Final = re.compile(r"不要|别(?!忘)|不用|不必|不想|无需|勿|禁止|不准|不许|不能|没法|不会|不是|不再")
@@ -63,7 +74,7 @@ _PAST: Final = re.compile(r"[^,。]{0,60}(?:了|过)[^,。]{0,8}$")
 def find_orders_in_signs(message: MessageText, names: ToolNames) -> Iterator[NamedCall]:
     """Yield the servers of which a clause orders or asks something."""
     for clause in clauses_with_servers(message, names):
-        if not message.quoted(clause.place) and _is_asked(clause):
+        if not message.quoted(clause.place) and (_is_asked(clause) or _goes_before_order(message, clause)):
             yield NamedCall(clause.start, end_of(message, clause.named), clause.named, "server")
 
 
@@ -89,6 +100,13 @@ def _is_asked(clause: NamedClause) -> bool:
         return _PAST.fullmatch(after) is None
     if (_TAKES.fullmatch(before) or _PLACE.fullmatch(before)) and _VERB_LATER.match(after):
         return True
-    if _LEADS.fullmatch(before) and _VERB_LAST.match(after):
+    if _LEADS.fullmatch(before) and (_VERB_LAST.match(after) or _VERB_NEXT.match(after)):
         return True
     return _STATE_BEFORE.fullmatch(before) is not None and _STATE.match(after) is not None
+
+
+def _goes_before_order(message: MessageText, clause: NamedClause) -> bool:
+    """Tell whether an order follows what is wrong there: `heroku 那边又挂了,把 web 重启下`."""
+    if not _LEADS.fullmatch(clause.before) or not _TROUBLE.match(clause.after) or _ABOUT.search(clause.after):
+        return False
+    return any(_THEN_ORDER.match(text) for text in clauses_after(message, clause.end, 2))
