@@ -1,14 +1,17 @@
 # ruff: noqa: E501 - programs
 """Forms of classes, errors and generators that fresh programs used: each prints what Python prints."""
 
+import ast
 import asyncio
 import json
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
 
 from aggregator.code.sandbox.prelude import FunctionCall
 from aggregator.code.sandbox.sandbox import Sandbox
+from aggregator.code.sandbox.yields import YieldForms
 from tests.code.test_forms import LIMITS, answer, by_python
 
 PROGRAMS: Final = {
@@ -424,3 +427,21 @@ async def test_a_result_may_have_any_keys(sandbox: Sandbox, result: Any, code: s
         return json.dumps(result)
 
     assert (await sandbox.run(code, answered, LIMITS, "agent")).text == text
+
+
+def test_no_part_of_an_expression_is_looked_through_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls within calls around a `yield` would else cost the square of their depth."""
+    tree = ast.parse(f"def g():\n    x = {'f(' * 60}[{'1,' * 500}], (yield){')' * 60}")
+    parts, looked, children = sum(1 for _ in ast.walk(tree)), 0, ast.iter_child_nodes
+
+    def counted(node: ast.AST) -> Iterator[ast.AST]:
+        nonlocal looked
+        looked += 1
+        return children(node)
+
+    monkeypatch.setattr(ast, "iter_child_nodes", counted)
+    function = tree.body[0]
+    assert isinstance(function, ast.FunctionDef)
+    made = YieldForms(iter(range(1_000)).__next__).block(function.body)
+    assert looked <= parts
+    assert len(made) > 1

@@ -40,12 +40,14 @@ class YieldForms:
 
     def __init__(self, number: Callable[[], int]) -> None:
         self._number = number
+        # Of each node, which stays alive by that, whether it has a `yield`: no part is looked through again.
+        self._known: dict[int, tuple[ast.AST, bool]] = {}
 
     def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
         """Return statements in which `yield` is all that is assigned, or a statement."""
         made: list[ast.stmt] = []
         for statement in statements:
-            made += self._statement(statement) if yields(statement) else [statement]
+            made += self._statement(statement) if self._yields(statement) else [statement]
         return made
 
     def _statement(self, node: ast.stmt) -> list[ast.stmt]:
@@ -54,7 +56,7 @@ class YieldForms:
         before: list[ast.stmt] = []
         field = _FIRST.get(type(node))
         value = getattr(node, field) if field is not None else None
-        if field is not None and value is not None and yields(value):
+        if field is not None and value is not None and self._yields(value):
             simple = isinstance(value, ast.Yield | ast.YieldFrom) and isinstance(
                 node, ast.Expr | ast.Assign | ast.Return
             )
@@ -86,16 +88,16 @@ class YieldForms:
 
     def _apart(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
         """Return an expression without `yield`; `before` gets the statements that stand before it."""
-        if not yields(node):
+        if not self._yields(node):
             return node
         if isinstance(node, _CONDITIONAL):
             return self._beginning(node, before)
         if isinstance(node, ast.Yield | ast.YieldFrom):
             return self._kept(self._operand(node, before), before)
         parts = _parts(node)
-        last = max(at for at, (_, _, part) in enumerate(parts) if yields(part))
+        last = max(at for at, (_, _, part) in enumerate(parts) if self._yields(part))
         for at, (owner, place, part) in enumerate(parts):
-            if yields(part):
+            if self._yields(part):
                 new = self._apart(part, before)
             elif at < last and not isinstance(part, _ALWAYS):
                 new = self._kept(part, before)
@@ -111,11 +113,21 @@ class YieldForms:
         elif isinstance(node, ast.IfExp):
             node.test = self._apart(node.test, before)
         elif isinstance(node, ast.Compare):
-            if yields(node.comparators[0]) and not isinstance(node.left, _ALWAYS):
+            if self._yields(node.comparators[0]) and not isinstance(node.left, _ALWAYS):
                 node.left = self._kept(self._apart(node.left, before), before)
             node.left = self._apart(node.left, before)
             node.comparators[0] = self._apart(node.comparators[0], before)
         return node
+
+    def _yields(self, node: ast.AST) -> bool:
+        """Return whether `yield` stands in a node as it was written."""
+        known = self._known.get(id(node))
+        if known is None:
+            found = isinstance(node, ast.Yield | ast.YieldFrom) or (
+                not isinstance(node, _SCOPES) and any(list(map(self._yields, ast.iter_child_nodes(node))))
+            )
+            known = self._known[id(node)] = (node, found)
+        return known[1]
 
     def _kept(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
         new = f"_x_kept{self._number()}"
