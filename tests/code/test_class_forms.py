@@ -445,3 +445,13 @@ def test_no_part_of_an_expression_is_looked_through_again(monkeypatch: pytest.Mo
     made = YieldForms(iter(range(1_000)).__next__).block(function.body)
     assert looked <= parts
     assert len(made) > 1
+
+
+async def test_results_that_may_be_asked_for_parts_do_not_fill_the_memory(sandbox: Sandbox) -> None:
+    rows = json.dumps([{"id": at, "name": "x" * 20, "tags": ["a", "b"]} for at in range(10_000)])
+
+    async def answered(call: FunctionCall) -> str:
+        return rows
+
+    code = "n = 0\nfor at in range(30):\n    r = call_tool('a')\n    n += len(r.content[0].text)\nprint(n, r.isError)"
+    assert (await sandbox.run(code, answered, LIMITS, "agent")).text == f"{30 * len(rows)} False"

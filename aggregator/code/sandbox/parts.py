@@ -23,17 +23,22 @@ _MEMBERS: Final = {
 ASKS_PARTS: Final = re.compile(rf"\.\s*(?:{'|'.join(_MEMBERS)})\b|[\[(]\s*[\"'](?:{'|'.join(sorted(_KEYS))})[\"']")
 
 PARTS: Final = """
-_results = []
+# Results that may be asked for parts, the later ones if they are large: a value takes about ten times its letters.
+_results, _x_weight, _x_most_weight = [], [0], 3_000_000
 
-def _kept(value, beside):
-    _results.append((value, beside))
+def _kept(value, beside, letters):
+    weight = letters // 10 if isinstance(value, str) else letters
+    _results.append((value, beside, weight))
+    _x_weight[0] += weight
+    while _x_weight[0] > _x_most_weight and len(_results) > 1:
+        _x_weight[0] -= _results.pop(0)[2]
     return value
 
 def _x_is_result(value):
-    return any([value is one for one, beside in _results])
+    return any([value is one[0] for one in _results])
 
 def _x_said(value):
-    for one, beside in _results:
+    for one, beside, weight in _results:
         if value is one and beside is not None:
             return beside
     return value if isinstance(value, str) else _json.dumps(value)

@@ -58,12 +58,12 @@ def _asked(function, names, given, more):
             raise TypeError(f"{function} was given {name} twice")
     return _json.dumps([function, {**placed, **more}])
 
-def _kept(value, beside):
+def _kept(value, beside, letters):
     return value
 
 def _value_of(text):
     value, mark, beside = text.partition("\\0")
-    return _kept(_json.loads(value), beside if mark else None)
+    return _kept(_json.loads(value), beside if mark else None, len(value))
 
 def call_tool(*given, **more):
     return _called(_named(given, more))
