@@ -118,8 +118,9 @@ async def ends_by_a_handle(text: str, read: Read) -> None:
 
 
 @pytest.mark.parametrize("kind", HOST_KINDS, ids="-".join)
+@pytest.mark.parametrize("server", ["old", "new"])
 async def test_a_large_result_by_every_road(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: tuple[str, str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: tuple[str, str], server: str
 ) -> None:
     """C10: whole where a host calls a tool by its name; in part, with a way to the rest, where a model reads."""
     database = f"sqlite+aiosqlite:///{tmp_path}/kept.db"
@@ -135,28 +136,27 @@ async def test_a_large_result_by_every_road(
             async def read_over_v1(given: Json) -> str:
                 return await over_v1(it, "read_result", given)
 
-            for server in ("old", "new"):
-                await ask(host, {"name": f"{server}.any", "arguments": {}})
-                for name, large in KINDS.items():
-                    tool, arguments = f"{server}.{large.tool}", arguments_of(large)
-                    for on, ways in ((False, {PIPELINE}), (True, {DIRECT, TAKEN_OVER})):
-                        it.on = on
-                        await ask(host, {"name": tool, "arguments": {"writes": [result(content=[])]}})
-                        made = await called(host, tool, arguments)
-                        assert it.way in ways, (name, it.way)
-                        # Only URIs are changed: they lead back to the server.
-                        expected = json.dumps(filled(large.said)).replace("file:///a", f"file://{server}//a")
-                        assert whole_of(made) == json.loads(expected), name
-                        assert "aggregator/shortened" not in made.get("_meta", {}), name
-                    for meta_tool in ("call_tool", "read_tool"):
-                        made = await called(host, meta_tool, {"name": tool, "arguments": arguments})
-                        await ends_by_a_handle(json.dumps(made), read)
-                    made = await by_program(host, tool, arguments)
+            await ask(host, {"name": f"{server}.any", "arguments": {}})
+            for name, large in KINDS.items():
+                tool, arguments = f"{server}.{large.tool}", arguments_of(large)
+                for on, ways in ((False, {PIPELINE}), (True, {DIRECT, TAKEN_OVER})):
+                    it.on = on
+                    await ask(host, {"name": tool, "arguments": {"writes": [result(content=[])]}})
+                    made = await called(host, tool, arguments)
+                    assert it.way in ways, (name, it.way)
+                    # Only URIs are changed: they lead back to the server.
+                    expected = json.dumps(filled(large.said)).replace("file:///a", f"file://{server}//a")
+                    assert whole_of(made) == json.loads(expected), name
+                    assert "aggregator/shortened" not in made.get("_meta", {}), name
+                for meta_tool in ("call_tool", "read_tool"):
+                    made = await called(host, meta_tool, {"name": tool, "arguments": arguments})
                     await ends_by_a_handle(json.dumps(made), read)
-                    await ends_by_a_handle(await over_v1(it, tool, arguments), read_over_v1)
+                made = await by_program(host, tool, arguments)
+                await ends_by_a_handle(json.dumps(made), read)
+                await ends_by_a_handle(await over_v1(it, tool, arguments), read_over_v1)
             # A policy says otherwise.
             it.app.live.rulebook = book(policies(limits={"*": LIMITED}))
-            made = await called(host, "old.any", arguments_of(KINDS["text"]))
+            made = await called(host, f"{server}.any", arguments_of(KINDS["text"]))
             await ends_by_a_handle(json.dumps(made), read)
 
 
