@@ -85,7 +85,14 @@ def _speaks_of_it(row: LanguageRow, clause: NamedClause) -> bool:
     wondering = row.wondering.search(after)
     refused = row.refusing_behind.search(after[: wondering.start()] if wondering is not None else after)
     letter = _LETTER.search(before) is not None and row.by_means.search(before) is None
-    about = letter or row.about.search(before) is not None or names_a_work(before) or names_a_work(after)
+    # I need that elevenlabs reads this.
+    passed_on = row.ordered.match(before) is not None and before.rstrip().endswith(" que")
+    about = (
+        letter
+        or (row.about.search(before) is not None and not passed_on)
+        or names_a_work(before)
+        or names_a_work(after)
+    )
     return about or refused is not None or row.refusing.search(before) is not None or row.how.search(before) is not None
 
 

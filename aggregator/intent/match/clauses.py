@@ -88,12 +88,14 @@ def _is_proper(message: MessageText, start: int, end: int, *, abroad: bool) -> b
     one spoken to.
     """
     word, plain = message.plain[start:end], message.plain
+    if _SERVER_BEHIND.match(plain, end):
+        return True
     if word in word_set("never-servers"):
         return False
     before, after = message.text[:start].rstrip(), message.text[end:].lstrip()
     if message.text[start].isupper() and before[-1:].islower() and not after[:1].isupper():
         return True
-    if abroad or message.chinese or _SERVER_BEHIND.match(plain, end):
+    if abroad or message.chinese:
         return True
     begin, stop = clause_around(message, start, end)
     head, ends = plain[max(begin, start - NEAR) : start], not plain[end:stop].strip(" )\"'")

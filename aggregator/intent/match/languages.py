@@ -121,7 +121,7 @@ _DE: Final = LanguageRow(
     "menschen alternativen alternative vorteile nachteile unterstützt unterschied funktioniert funktionieren bedeutet "
     "heißt sicher legal "
     "gehört ceo jobs stellen arbeitet gewechselt umgestiegen nervt finde hasse mag erfunden",
-    pronouns="ihn sie es das die dort da darin davon",
+    pronouns="nach ihn sie es das die dort da darin davon",
     likened="alternative_zu alternativen_zu über als wie statt außer zu zum für von namens ohne gegen",
     form_orders=r"lass(?:t)? (?:mal )?(?!mich|uns|es|das )|(?:ich|wir) (?:bräuchte[n]?|hätte[n]? gern[e]?|will|wollen"
     r"|möchten?)(?!\w)",
@@ -157,11 +157,13 @@ _FR: Final = LanguageRow(
     "vous_pouvez tu_pourrais vous_pourriez est-ce_que_tu_peux est-ce_que_tu_pourrais est-ce_que_vous_pouvez "
     "est-ce_que_vous_pourriez serait-il_possible s'il_te_plaît s'il_vous_plaît s'il_te_plait s'il_vous_plait stp "
     "svp veuillez merci_de merci_d fais fais-moi donne-moi donnez-moi faites faisons on_va je_veux je_voudrais "
-    "j'aimerais que_tu que_vous j'ai_besoin il_faut il_me_faut il_nous_faut il_te_faut il_vous_faut il_me_faudrait "
+    "j'aimerais que_tu que_vous j'ai_besoin il_faut faut il_me_faut il_nous_faut il_te_faut il_vous_faut "
+    "il_me_faudrait "
     "sers-toi servez-vous",
     objects="le la les l l' un une des du mon ma mes notre nos ce cet cette ces tous toutes ça cela ceci",
     form_runs=r"(?:lance|exécute|utilise|appelle|essaie)[sz]?-(?:le|la)(?!\w)",
-    orders="cherche cherchez trouve trouvez trouve-moi lis lisez crée créez montre montrez montre-moi ouvre ouvrez "
+    orders="vois voyez cherche cherchez trouve trouvez trouve-moi lis lisez crée créez montre montrez montre-moi ouvre "
+    "ouvrez "
     "écris "
     "écrivez envoie envoyez supprime supprimez ajoute ajoutez liste listez regarde regardez vérifie vérifiez va_voir "
     "va_chercher allez_voir allez_chercher va allez fais faites jette jetez lance lancez démarre démarrez redémarre "
@@ -273,7 +275,8 @@ _ES: Final = LanguageRow(
     "hemos había ayer dijo explica explícame compara sirve funciona hace problema problemas error errores",
     joins="oye anda y luego después entonces ahora pues primero ok hola por_favor porfa",
     fillers="la el los las un una unos unas a al herramienta me nos servidor ya mejor",
-    asked="qué cuál cuáles cuánto cuánta cuántos cuántas cuantos cuantas que hay tengo tenemos quién quien quiénes "
+    asked="a_ver_qué a_ver qué cuál cuáles cuánto cuánta cuántos cuántas cuantos cuantas que hay tengo tenemos quién "
+    "quien quiénes "
     "algún alguna está están queda "
     "quedan tiene tienen sigue siguen",
     now="mi mis nuestro nuestra nuestros nuestras tengo tenemos me nos yo ahora ahorita hoy ayer anoche actualmente "

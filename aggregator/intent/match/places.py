@@ -101,7 +101,7 @@ _NOT_THERE: Final = re.compile(
     r"|blague"
     r"|avis|poème|libro|curso|artículo|charla|guía|chiste|cuenta|poema|vid[eé]o|vídeo)(?:s|es|e|en)?(?!\w)"
     r"|^\W*(?:write|schreib|sag|écris|dis|escribe|di)\S*(?: (?:mir|uns|was|etwas|bitte|mal|something))*"
-    r" (?:on|über|sur|de) |(?<!\w)(?:write|draft|compose)(?: [\w-]{1,20}){1,5} on (?:the )?$"
+    r" (?:on|über|sur|de) |(?<!\w)(?:write(?! (?:access|permission))|draft|compose)(?: [\w-]{1,20}){1,5} on (?:the )?$"
     r"|(?<!\w)(?:script|function|program|snippet|code|class|module|regex|skript|programm|fonction|programme|función"
     r"|programa) (?:[a-z]+ )?"
     r"(?:that|which|to|calling|using|das|die|qui|que|para|pour) [^,.]*$"

@@ -36,8 +36,13 @@ _POLITE: Final = re.compile(
 )
 # Any word before the thing of a server: bounce the kubernetes ingress.
 _ANY_ORDER: Final = re.compile(rf"{_OPENED}(?P<verb>[a-z]{{3,12}}) (?:the|my|our|that|those) ")
+# Any word with its object: freeze the branch, retake it.
+_ANY_HEAD: Final = re.compile(
+    rf"{_OPENED}(?P<verb>[a-z]{{3,12}}) (?:the|my|our|this|that|those|these|all|it|them)(?![a-z])"
+)
 _LOVELY: Final = re.compile(
-    r"(?<![a-z])would be (?:lovely|great|nice|helpful|handy|perfect|awesome|appreciated)(?![a-z])"
+    r"(?<![a-z])would (?:help|do)(?![a-z])|(?<![a-z])would be (?:lovely|great|nice|helpful|handy|perfect|awesome"
+    r"|appreciated)(?![a-z])"
 )
 _WISH: Final = re.compile(
     rf"{_OPENED}{any_of('wishing')}(?! to (?:learn|switch|move|migrate|leave|quit|try|buy|use|understand|stop|say|talk"
@@ -46,7 +51,7 @@ _WISH: Final = re.compile(
 # In the middle of a sentence without stops: looks fine merge the github pull request.
 _VERB_INSIDE: Final = re.compile(rf"(?<=[a-z0-9] )(?P<verb>{_VERB}) (?:(?:the|my|our|this|that|these|those|me the) )?$")
 _DET: Final = rf"(?:(?:{any_of('before-things')}|\d{{1,4}}) ){{0,4}}"
-_PLACED: Final = re.compile(rf"(?:{any_of('placing')}|(?<![a-z])w/) ?{_DET}$|\($")
+_PLACED: Final = re.compile(rf"(?:{any_of('placing')}|(?<![a-z])w/) ?{_DET}$|\($|(?:→|->|=>) ?$")
 _OPENING: Final = re.compile(_OPENED)
 _LEAD: Final = re.compile(rf"{_OPENED}{_DET}")
 _PLACED_ONLY: Final = re.compile(
@@ -58,7 +63,8 @@ _MINE: Final = re.compile(r"(?<![a-z])(?:my|our|the|this|that|these|those|all)(?
 _MEANS: Final = re.compile(rf"(?<![a-z])(?:with|using|via|through|thru|w|w/|have|let) {_DET}$")
 # Can't open metabase: what is to be done there may follow.
 _CANNOT_OPEN: Final = re.compile(
-    r"(?<![a-z])(?:can['’]?t|cannot) (?:even )?(?:open|reach|access|check|see|find|get (?:on |in)?to|log (?:in)?to) "
+    r"(?<![a-z])(?:can['’]?t|cannot) (?:even )?(?:make sense of|figure out|read|work out|open|reach|access|check|see"
+    r"|find|get (?:on |in)?to|log (?:in)?to) "
 )
 # What is written about a server, or likened to it.
 _ABOUT: Final = re.compile(
@@ -69,7 +75,7 @@ _ABOUT: Final = re.compile(
     r" (?:to|of|for|from) (?:the )?$|(?<![a-z])(?:saying|stating|announcing|claiming)(?![a-z])"
 )
 _HOW: Final = re.compile(
-    r"(?<![a-z])how (?!many|much|long|often|far|old|(?:is|are) (?:my|our|the))(?:[a-z]+)|(?<![a-z])(?:whether to"
+    r"(?<![a-z])how (?!many|much|long|often|far|old|(?:is|are|do) (?:my|our|the))(?:[a-z]+)|(?<![a-z])(?:whether to"
     r"|what (?:is|are) (?:a|an) )"
 )
 _TOLD: Final = re.compile(
@@ -88,7 +94,8 @@ _ASKED: Final = re.compile(
 _NEWS: Final = re.compile(r" (?:new|trending|happening|going on|up|wrong|hot)(?![a-z])(?!.* (?:my|our) )")
 # Who's watching PROJ-88.
 _DOES_NOW: Final = re.compile(
-    rf"{_OPENED}(?:who(?:['’]?s)? |(?:what|which) [^,.]{{0,60}}(?:[a-z]+-\d|#\d|[a-z]_[a-z]))"
+    rf"{_OPENED}(?:who(?:['’]?s)? (?!at |from |founded|invented)|(?:what|which) [^,.]{{0,60}}(?:[a-z]+-\d|#\d"
+    rf"|[a-z]_[a-z]))"
 )
 # Did the nightly dbt run finish?
 _DID_IT: Final = re.compile(rf"{_OPENED}(?:did|has|have|was|were|is|are|why (?:did|is|are)) (?:the|our|my|all) ")
@@ -97,7 +104,7 @@ _FARES: Final = re.compile(r" (?:doing|holding up|looking|coping|running|alive|h
 _STATE: Final = re.compile(any_of("there-now"))
 _ITSELF: Final = re.compile(any_of("about-itself"))
 _WORD: Final = re.compile(r"[\s'’]*([a-z0-9][\w-]*)")
-_SAID_TO: Final = re.compile(r" ?(?:[:,—–-]|\.{2,})\s*")
+_SAID_TO: Final = re.compile(r"(?: please| pls)? ?(?:[:,—–-]|\.{2,})\s*")
 # Tavily this: the name as the verb.
 _AS_VERB: Final = re.compile(
     r" (?:(?:it|them|(?:the|this|that|our|my) (?:[\w-]+ )?(?:site|page|docs|url|link|blog|pages|homepage|article"
@@ -113,9 +120,19 @@ _STRAIGHT_ORDER: Final = re.compile(
     rf"|[a-z]{{2,20}}s)(?![a-z])"
 )
 _WANTED_NOUN: Final = re.compile(
-    r"\W{0,6}(?:nearest|closest|latest|last|all|any|my|our|new|open|current|today['’]?s|distance|route|directions"
+    r"\W{0,6}(?:top|list|count|total|number of|nearest|closest|latest|last|all|any|my|our|new|open|current|today['’]?s"
+    r"|distance|route|directions"
     r"|next)(?![a-z])"
 )
+# Gitlab, github and bitbucket.
+_OF_A_LIST: Final = re.compile(r", ?[\w-]{2,20} (?:and|or)(?![a-z])|,? (?:and|or)(?![a-z])")
+# Whats eating memory.
+_EATING: Final = re.compile(
+    r"\W{0,4}(?:whats?(?:['’]s)?|who(?:['’]?s)?|which|how many|how much|any)(?![a-z])(?! (?:the|a|an|your"
+    r"|do you)(?![a-z]))"
+)
+# This csv -> clickhouse.
+_ARROW: Final = re.compile(r"[\w)] ?(?:→|->|=>) ?$")
 _PLEASE: Final = re.compile(r"(?<![a-z])(?:please|pls|plz|thanks|thx|ty)\W*$")
 _ABOUT_IT: Final = re.compile(r"(?<![a-z])(?:its|em|it|them|that|this|those|these|there|one|ones)(?![a-z])")
 _UNTOUCHED: Final = re.compile(r"(?<![a-z])(?:the|my|our) (?:[a-z]+ )?$")
@@ -134,14 +151,16 @@ _LOOKS: Final = frozenset("check ask query search poke ping consult scour double
 # Orders passed on: have it tell us; and questions to the server itself: can it tell us.
 _PASSED_ON: Final = re.compile(r"(?:^\W{0,6}|[a-z0-9][ ,]{1,3})(?:have|let|get|make|ask|tell) (?:the )?$")
 _PASSED_VERB: Final = re.compile(
-    rf" (?:to )?(?:{any_of('imperatives', 'commands')}|tell|hunt|count|answer)(?![a-z])(?! (?:is|was|be)(?![a-z]))"
+    rf" (?:(?:mcp )?server )?(?:to )?(?:{any_of('imperatives', 'commands')}|echo|tell|hunt|count"
+    rf"|answer)(?![a-z])(?! (?:is|was|be)(?![a-z]))"
 )
 _SEE_WHAT: Final = re.compile(
-    r"(?<![a-z])(?:see|show (?:me|us)|tell (?:me|us)|check|find out|get|grab|give me|know"
+    r"(?<![a-z])(?:curious|wondering|see|show (?:me|us)|tell (?:me|us)|check|find out|get|grab|give me|know"
     r"|hear) what(?:ever)? (?:the )?$"
 )
 _TURNS_UP: Final = re.compile(
-    r" (?:turns up|comes up|finds?|says?|has|knows|returns|gives|thinks|makes of|can find|can dig)(?![a-z])"
+    r" (?:digs up|pulls up|shows|turns up|comes up|finds?|says?|has|knows|returns|gives|thinks|makes of|can find"
+    r"|can dig)(?![a-z])"
 )
 _CAN_IT: Final = re.compile(rf"{_OPENED}(?:can|could|would|will|does|might) (?:the )?$")
 _TELLS_US: Final = re.compile(
@@ -158,7 +177,7 @@ _POINTED: Final = re.compile(
     r" (?:access |server |tool |connector )?(?:(?:should|would|will|might|must)(?: still)? have"
     r"|(?:still )?(?:has|holds|keeps|knows|got|runs)"
     r"(?: (?:it|them|that|those|these|the|all|everything|both|my|our)(?![a-z])|\s*$)"
-    r"|(?:should|would|will) know|can tell"
+    r"|(?:should|would|will) know|(?:can|should|could|will) (?:tell|show|say|help)"
     r"|is (?:on|up|connected|open|hooked up|available|set up|logged in|where)"
     r"(?= ?$| (?:it|that|we|i|the|my|now)(?![a-z])))(?![a-z])"
 )
@@ -187,6 +206,8 @@ def _is_asked(message: MessageText, names: ToolNames, clause: NamedClause) -> bo
         return False
     if _orders(before) and _belongs(clause, held):
         return True
+    if _orders_any(before) and _PLACED.search(before):
+        return True
     if held and (_is_any_order(before) or _LOVELY.search(after)):
         return True
     return (
@@ -195,6 +216,8 @@ def _is_asked(message: MessageText, names: ToolNames, clause: NamedClause) -> bo
         or _asks_for_state(message, clause, held)
         or _is_spoken_to(message, names, clause)
         or _is_brief(message, clause, held)
+        or _ARROW.search(before) is not None
+        or _is_tag(message, clause)
         or _goes_before_order(message, names, clause, held)
         or _goes_on_after_order(message, clause)
     )
@@ -202,7 +225,7 @@ def _is_asked(message: MessageText, names: ToolNames, clause: NamedClause) -> bo
 
 def _speaks_of_it(before: str, after: str) -> bool:
     """Tell whether the clause refuses, explains, or is about the product."""
-    if _REFUSED.search(_CANNOT_OPEN.sub("", before)) or _ABOUT.search(before):
+    if _REFUSED.search(_CANNOT_OPEN.sub("", before)) or _ABOUT.search(_CANNOT_OPEN.sub("", before)):
         return True
     return _MEANS.search(before) is None and names_a_work(before)
 
@@ -221,9 +244,16 @@ def _orders(before: str) -> bool:
 def _is_any_order(before: str) -> bool:
     """Tell whether one word stands before the thing that is no small word, and so an order: `bounce the ...`."""
     order = _ANY_ORDER.fullmatch(before)
-    if order is None:
-        return False
-    verb = order["verb"]
+    return order is not None and _can_order(order["verb"])
+
+
+def _orders_any(text: str) -> bool:
+    """Tell whether a clause begins with one word that is no small word and its object, and so orders something."""
+    order = _ANY_HEAD.match(text)
+    return order is not None and _can_order(order["verb"]) and _FINITE.search(text) is None
+
+
+def _can_order(verb: str) -> bool:
     known = any(verb in word_set(words) for words in ("works-of-words", "no-deeds", "no-verb-after", "placing"))
     return is_order(verb) and not known and not verb.endswith(("ed", "ing", "s", "ly"))
 
@@ -326,7 +356,7 @@ def _is_spoken_to(message: MessageText, names: ToolNames, clause: NamedClause) -
         return False
     if _AS_VERB.match(clause.after):
         return True
-    if clause.after.strip():
+    if clause.after.strip() not in ("", "please", "pls"):
         return _goes_straight_on(clause)
     said = _SAID_TO.match(message.plain, end_of(message, clause.named))
     if said is None:
@@ -373,6 +403,19 @@ def _is_brief(message: MessageText, clause: NamedClause, held: bool) -> bool:
     return _PLEASE.search(clause.after) is not None or message.plain.startswith("?", clause.end)
 
 
+def _is_tag(message: MessageText, clause: NamedClause) -> bool:
+    """Tell whether the clause is the name alone beside an order: `read it aloud, elevenlabs, some deep voice`."""
+    if clause.before.strip() or clause.after.strip():
+        return False
+    text = clause_before(message, clause.start)
+    order = _ORDER.match(text)
+    if order is not None and order["verb"] not in word_set("no-deeds"):
+        return not _OF_A_LIST.match(message.plain, clause.end)
+    if text.strip() or message.plain[clause.end : clause.end + 1] != ",":
+        return False
+    return any(_EATING.match(text) for text in clauses_after(message, clause.end, _CLAUSES_AFTER))
+
+
 def _goes_before_order(message: MessageText, names: ToolNames, clause: NamedClause, held: bool) -> bool:
     """Tell whether an order about a thing of the server follows: `my heroku app is slow, can you restart it?`."""
     before, after = clause.before, clause.after
@@ -399,6 +442,8 @@ def _goes_before_order(message: MessageText, names: ToolNames, clause: NamedClau
 def _takes_up(names: ToolNames, clause: NamedClause, text: str, *, pointed: bool) -> bool:
     """Tell whether a later clause orders or asks something of the thing that was spoken of."""
     order = _ORDER.match(text) or _POLITE.match(text)
+    if order is None and _orders_any(text):
+        return _ABOUT_IT.search(text) is not None and not _ABOUT_IT_ONLY.search(text)
     if order is None:
         asked = _ASKED.match(text)
         return (

@@ -43,15 +43,18 @@ _VERB_NEXT: Final = re.compile(
 )
 # X 那边又挂了,把它重启一下.
 _TROUBLE: Final = re.compile(rf"(?:{_INSIDE}|\s*(?:又|挂|报错|不对劲|卡住|崩))[^,。]{{0,20}}$")
+# 文件都放 X 里了,搜一下政策.
+_KEPT_THERE: Final = re.compile(r"[^,。]{0,16}(?:放|存|记|写|丢|都在)(?:在|到|进)?\s*")
+_THERE: Final = re.compile(rf"{_INSIDE}了?$")
 _THEN_ORDER: Final = re.compile(
-    r"\W{0,4}(?:帮我|麻烦|请|你|赶紧|快|先|给我|替我|再|就){0,3}(?:把|找|重启|停|关|看看|看一下|查|拉|跑|重跑|扩|打开|列|删|回滚|截)(?![了过])[^,。]{0,30}$"
+    r"\W{0,4}(?:帮我|麻烦|请|你|赶紧|快|先|给我|替我|再|就){0,3}(?:把|找|搜|重启|停|关|看看|看一下|查|拉|跑|重跑|扩|打开|列|删|回滚|截)(?![了过])[^,。]{0,30}$"
 )
 _STATE: Final = re.compile(
     rf"(?:{_INSIDE}|\s*有没有)[^,。]{{0,60}}?(?:{any_of('此刻')}[^,。]{{0,60}}(?:多少|几|哪|谁|什么|有没有|吗|没|呢|情况|状态|怎么回事)|(?:有没有|多少"
     rf"|几[个条台张]|哪[个些台]"
     rf"|谁)[^,。]{{0,60}}{any_of('此刻')}|多少[行条]|有没有新)"
     r"|\s*有没有(?:新|未|我)"
-    r"|\s*(?:今天|昨天|昨晚|现在|最近|刚才)[^,。]{0,12}(?:有没有|有啥|有什么|有几|多少|哪[些个])"
+    r"|\s*(?:今天|昨天|昨晚|现在|最近|刚才)[^,。]{0,12}(?:有没有|有啥|有什么|有几|多少|几[个条台]|谁|哪[些个])"
 )
 _STATE_BEFORE: Final = re.compile(rf"\W{{0,6}}(?:我们?的?|咱们的?|现在|今天|{any_of('greetings')}){{0,4}}\s*")
 _REFUSED: Final = re.compile(r"不要|别(?!忘)|不用|不必|不想|无需|勿|禁止|不准|不许|不能|没法|不会|不是|不再")
@@ -107,6 +110,8 @@ def _is_asked(clause: NamedClause) -> bool:
 
 def _goes_before_order(message: MessageText, clause: NamedClause) -> bool:
     """Tell whether an order follows what is wrong there: `heroku 那边又挂了,把 web 重启下`."""
+    if _KEPT_THERE.fullmatch(clause.before) and _THERE.match(clause.after):
+        return any(_THEN_ORDER.match(text) for text in clauses_after(message, clause.end, 2))
     if not _LEADS.fullmatch(clause.before) or not _TROUBLE.match(clause.after) or _ABOUT.search(clause.after):
         return False
     return any(_THEN_ORDER.match(text) for text in clauses_after(message, clause.end, 2))
