@@ -4,6 +4,8 @@ Two hosts of 2026-07-28 with one key, one name and one version cannot be told ap
 """
 
 import json
+import os
+import signal
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
@@ -157,6 +159,53 @@ async def test_calls_beyond_the_bound_are_not_asked(
             assert text_as_json(done)["answers"] == [[accept(who)]]
         await prime(hosts[5], f"{key} last")
     assert sum("may not be asked" in record.message for record in caplog.records) == 1
+
+
+async def test_hosts_that_never_answer_hold_their_processes_for_a_time(
+    open_harness: OpenHarness, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their calls end, and the next host is asked its own question in one of those processes."""
+    monkeypatch.setattr(f"{SEPARATE}.OF_ONE_AGENT", 1)
+    monkeypatch.setattr("aggregator.upstream.sessions.request.HEEDED_WITHIN", 0.05)
+    harness = open_harness({"one": stdio_entry("legacy")})
+    upstream = harness.app.upstreams["one"]
+    parking = harness.app.gateway.input_requests.parking
+    async with AsyncExitStack() as stack:
+        silent, mute, host = [
+            await stack.enter_async_context(harness.host("http", MODERN, capabilities=ABLE)) for _ in range(3)
+        ]
+        await prime(host, key)
+        monkeypatch.setattr("aggregator.gateway.ask.input_required.PATIENCE", 0.5)
+        for number, one in enumerate((silent, mute)):
+            assert asked_by(await one.ask("tools/call", asking(f"{key} {number}")).result())
+        await until(lambda: not len(parking), "their calls have ended")
+        monkeypatch.setattr("aggregator.gateway.ask.input_required.PATIENCE", 50.0)
+        sessions = [upstream.shared.session, *(side.session for side in upstream._isolated._sides)]
+        channels = [session.back_channel for session in sessions if session is not None]
+        assert len(channels) == 2
+        await until(lambda: not any(one.busy or one.unsettled for one in channels), "nothing is worked on")
+        await prime(host, f"{key} again")
+        assert upstream.own_connections == 1
+
+
+async def test_a_process_that_is_killed_costs_its_own_call(open_harness: OpenHarness, key: str) -> None:
+    """Its host hears that the outcome is unknown; the answer of the other goes where it belongs."""
+    harness = open_harness({"one": stdio_entry("legacy")})
+    upstream = harness.app.upstreams["one"]
+    async with (
+        harness.host("http", MODERN, capabilities=ABLE) as one,
+        harness.host("http", MODERN, capabilities=ABLE) as two,
+    ):
+        await prime(one, key)
+        interims = [await host.ask("tools/call", asking(f"{key} {at}")).result() for at, host in enumerate((one, two))]
+        (side,) = upstream._isolated._sides
+        session: Any = side.session
+        os.kill(session.connection.child.pid, signal.SIGKILL)
+        lost = await resume(two, "tools/call", asking(f"{key} 1"), interims[1], [accept("two")]).result()
+        assert lost["_meta"]["aggregator/error"]["code"] == "outcome_unknown"
+        done = await resume(one, "tools/call", asking(f"{key} 0"), interims[0], [accept("one")]).result()
+        assert text_as_json(done)["answers"] == [[accept("one")]]
+        await prime(two, f"{key} again")
 
 
 async def test_a_host_that_went_away_leaves_its_process_to_no_other_question(
