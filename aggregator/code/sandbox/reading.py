@@ -10,6 +10,7 @@ from aggregator.code.sandbox.ending import SHOWN, with_end
 from aggregator.code.sandbox.forms import Lines, formed
 from aggregator.code.sandbox.modules import with_modules
 from aggregator.code.sandbox.prelude import awaits, masked, prelude_for, program_of
+from aggregator.code.sandbox.quotes import with_other_quotes
 from aggregator.code.sandbox.refusal import Refusal
 from aggregator.code.sandbox.rewriting import MAPS, rewritten
 from aggregator.code.sandbox.syntax import lines_of
@@ -66,7 +67,8 @@ def read_program(written: str) -> ReadProgram:
     Raises:
         Refusal: it has a form that programs cannot have.
     """
-    program = program_of(written)
+    own = program_of(written)
+    program = with_other_quotes(own)
     named = masked(program)
     forms = formed(program, named)
     code, maps = rewritten(forms.code, masked(forms.code))
@@ -74,7 +76,9 @@ def read_program(written: str) -> ReadProgram:
     awaited = awaits(without_texts)
     code, modules = with_modules(code, without_texts)
     prelude = prelude_for(awaited) + (MAPS if maps else "") + modules + forms.prelude + SHOWN
-    return ReadProgram(with_end(code), apart(prelude, named), awaited, forms.lines or Lines.same(lines_of(program)))
+    text = lines_of(own)
+    lines = Lines.same(text) if forms.lines is None else forms.lines._replace(text=tuple(text))
+    return ReadProgram(with_end(code), apart(prelude, named), awaited, lines)
 
 
 def read_as_json(written: str) -> str:
