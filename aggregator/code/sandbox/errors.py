@@ -29,7 +29,9 @@ _ERRORS: Final = frozenset(
     if isinstance(kind, type) and issubclass(kind, Exception) and name not in _MISSING | _SAME
 )
 LACKING_ERRORS: Final = (
-    r"\bexcept[ \t]*\*|\b(?:Base)?ExceptionGroup\b|\.__(?:cause|traceback)__\b|\b(?:\w*Error|Exception)\("
+    r"\bexcept[ \t]*\*|\b(?:Base)?ExceptionGroup\b|\.__(?:cause|traceback)__\b"
+    # Anything but one text, which is blank or in quotes.
+    r"|\b(?:\w*Error|Exception)\((?!\s*[fFrR]{0,2}(?:\s*\)|[\"']))"
     rf"|\b(?:{'|'.join((*_MISSING, *_SAME))})\b"
 )
 
