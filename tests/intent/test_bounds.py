@@ -15,7 +15,6 @@ from aggregator.intent.match import clauses as intent_clauses
 from aggregator.intent.match import explicit as intent_calls
 from aggregator.intent.match import keywords as intent_keywords
 from aggregator.intent.match import languages as intent_languages
-from aggregator.intent.match import mentions as intent_mentions
 from aggregator.intent.match import names as intent_names
 from aggregator.intent.match import nearest as intent_nearest
 from aggregator.intent.match import phrasing as intent_manner
@@ -67,7 +66,6 @@ _MODULES = (
     intent_clauses,
     intent_keywords,
     intent_manner,
-    intent_mentions,
     intent_names,
     intent_nearest,
     intent_places,

@@ -20,11 +20,10 @@ from aggregator.intent.match.explicit import (
 from aggregator.intent.match.keywords import KeywordHit, TriggerKeywords
 from aggregator.intent.match.language_row import LanguageRow
 from aggregator.intent.match.material import is_material
-from aggregator.intent.match.mentions import without_mentions
 from aggregator.intent.match.names import ToolNames
 from aggregator.intent.match.nearest import nearest, nearest_servers
 from aggregator.intent.match.order import RankTools, order_tools
-from aggregator.intent.match.phrasing import is_refused
+from aggregator.intent.match.phrasing import is_forbidden, is_refused
 from aggregator.intent.match.places import find_requests_to_servers
 from aggregator.intent.match.sentences import find_sentences
 from aggregator.intent.match.signs import find_orders_in_signs
@@ -158,9 +157,11 @@ def _by_nearest_name(given: RuleInput, unknown: list[UnknownToolCall]) -> RuleHi
 
 def _by_keyword(given: RuleInput) -> RuleHit | None:
     """Return the finding of the longest keyword, of equally long ones the first; the tools of others follow."""
-    message, row, names, keywords, rank = given
-    hits = islice(keywords.found(message.plain, names.servers), _KEYWORDS_READ)
-    found = _without_overlaps(without_mentions(message, row, hits))
+    message, _, names, keywords, rank = given
+    standing = (
+        one for one in keywords.found(message.plain, names.servers) if not is_forbidden(message.before(one.start))
+    )
+    found = _without_overlaps(islice(standing, _KEYWORDS_READ))
     if not found:
         return None
     best = found[0]
