@@ -18,6 +18,7 @@ import pytest
 from aggregator.app import catalog_sync as catalog_cache
 from aggregator.app.build import build_app
 from aggregator.app.catalog_sync import CatalogSync, fingerprint
+from aggregator.app.key_sync import KeySync
 from aggregator.config.load import load
 from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
@@ -490,15 +491,24 @@ async def test_what_may_have_held_keys_admits_no_keyless_request(
 ) -> None:
     """Proves: D4, F4. A file that turns up damaged is set aside; one that cannot be opened may hold keys, and is tried
     until it can."""
-    # On a busy machine the pins would come back before the garbage, and make a database where the folder was.
+    # The pins, or a look for keys that began while the folder was there, would make a database in its place.
     monkeypatch.setattr("aggregator.pins.app.sync.AGAIN", 600.0)
+    turn, look = asyncio.Lock(), KeySync._try
+
+    async def look_in_turn(keys: KeySync) -> None:
+        async with turn:
+            await look(keys)
+
+    monkeypatch.setattr(KeySync, "_try", look_in_turn)
     app = build_app(Config(servers=(gated.config(),)), None, gated.storage, keeps_records=True)
     await app.load_keys()
     gated.database.mkdir()
     async with app.running():
         await until(lambda: not app.access.open, "requests without a key are refused")
-        assert "cannot be read" in caplog.text
-        gated.database.rmdir()
+        assert "keys cannot be read" in caplog.text
+        await until(lambda: "pins cannot be read" in caplog.text, "the pins have tried it too")
+        async with turn:
+            gated.database.rmdir()
         await until(lambda: app.access.open, "there is no file")
         _garbage(gated)
         await until(lambda: not app.access.open, "it is set aside")
@@ -535,7 +545,7 @@ async def test_a_first_list_of_other_items_waits_for_a_server_whose_tools_alone_
         await asked
 
 
-# A command that takes its time for the database, however busy the machine is.
+# A command that takes its time for the database, however busy the machine is, as the limits do for the server.
 _WITH_TIME = f"""
 from aggregator.app import keep_catalogs
 from aggregator.cli import main
@@ -548,6 +558,7 @@ async def test_commands_keep_what_they_saw(gated: GatedServer, tmp_path: Path) -
     """F4: so that the first list of a host is whole, although the server has not started by then."""
     gated.open()
     entry = gated.config().model_dump(mode="json", include={"type", "command", "args", "env", "protocol"})
+    entry["limits"] = {"connect_timeout": BOUND}
     path = tmp_path / "aggregator.json"
     path.write_text(json.dumps({"mcpServers": {"shop": entry}, "storage": gated.storage, "startup_wait": BOUND}))
     for command in ("check", "tools", "doctor"):
