@@ -28,6 +28,7 @@ from aggregator.identity.keys import new_key
 from aggregator.identity.source import ClientSource
 from aggregator.storage.database import open_database
 from aggregator.storage.engine import sqlite
+from aggregator.storage.lazy_database import LazyDatabase
 from aggregator.storage.quick_read import glance
 from aggregator.upstream.supervisor import Supervisor
 from tests.end_to_end.forked_program import start_program
@@ -491,26 +492,31 @@ async def test_what_may_have_held_keys_admits_no_keyless_request(
 ) -> None:
     """Proves: D4, F4. A file that turns up damaged is set aside; one that cannot be opened may hold keys, and is tried
     until it can."""
-    # The pins, or a look for keys that began while the folder was there, would make a database in its place.
-    monkeypatch.setattr("aggregator.pins.app.sync.AGAIN", 600.0)
-    turn, look = asyncio.Lock(), KeySync._try
+    # Whoever had begun to open the folder, or opens what is not there, would make a database in its place.
+    looking, opening, look, opened = asyncio.Lock(), asyncio.Lock(), KeySync._try, LazyDatabase.open
 
     async def look_in_turn(keys: KeySync) -> None:
-        async with turn:
+        async with looking:
             await look(keys)
 
+    async def open_in_turn(database: LazyDatabase) -> Any:
+        async with opening:
+            return await opened(database)
+
     monkeypatch.setattr(KeySync, "_try", look_in_turn)
+    monkeypatch.setattr(LazyDatabase, "open", open_in_turn)
     app = build_app(Config(servers=(gated.config(),)), None, gated.storage, keeps_records=True)
     await app.load_keys()
     gated.database.mkdir()
     async with app.running():
         await until(lambda: not app.access.open, "requests without a key are refused")
         assert "keys cannot be read" in caplog.text
-        await until(lambda: "pins cannot be read" in caplog.text, "the pins have tried it too")
-        async with turn:
+        async with looking:
+            await opening.acquire()
             gated.database.rmdir()
         await until(lambda: app.access.open, "there is no file")
         _garbage(gated)
+        opening.release()
         await until(lambda: not app.access.open, "it is set aside")
         assert len(list(gated.database.parent.glob("a.db.damaged-*"))) == 1
         await until(lambda: app.key_sync.known, "the new one is read")
