@@ -61,7 +61,6 @@ _ROUNDS: Final = 8
 
 NOT_WRITTEN: Final = "it cannot be pinned now, since its pins cannot be written"
 _OURS: Final = "an error of ours; the log says more"
-_NEVER: Final = object()
 
 
 class PinSync:
@@ -97,7 +96,8 @@ class PinSync:
         self._wake = asyncio.Event()
         self._quiet = asyncio.Event()
         self._look = self._leaving = self._ending = False
-        self._made_of: dict[str, object] = {}
+        # By server: rows, baselines, locked pins, whether the rows have definitions, fault.
+        self._made_of: dict[str, tuple[object, object, object, bool, object]] = {}
         self._written: dict[tuple[str, str], object] = {}
         self._entries: dict[str, str] = {}
         # Servers that have another entry, whose pins are still to be read.
@@ -420,7 +420,7 @@ class PinSync:
             rows, taken = self._reader.rows.get(server, []), self._reader.taken.get(server, frozenset())
             fault, texts = self._fault_of(server), server in self._reader.with_texts
             made_of = rows, taken, locked, texts, fault
-            if self._made_of.get(server, _NEVER) != made_of:
+            if self._made_of.get(server) != made_of:
                 self._made_of[server] = made_of
                 # What was written may be gone again.
                 self._written = {key: one for key, one in self._written.items() if key[0] != server}
@@ -431,6 +431,10 @@ class PinSync:
         return NOT_WRITTEN if self._unwritable or server in self._withheld else ""
 
     async def _take_and_judge(self) -> None:
+        # Items that were compared stay so: without the pinned definitions, what changed would be held for a moment.
+        compared = (server for server, (_, _, _, texts, _) in self._made_of.items() if texts)
+        if lost := [server for server in compared if server not in self._reader.with_texts]:
+            await self._reader.read_texts(lost)
         self._take_rows(readable=True)
         await self._judge_again()
 
