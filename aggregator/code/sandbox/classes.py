@@ -76,7 +76,7 @@ class ClassForms(ast.NodeTransformer):
         bases = Bases(self._facts, node, self._mixed)
         if bases.typed_dict:
             return assign(node.name, name("dict"))
-        # A decorator gets the class with what it inherits; a dataclass is made by the interpreter.
+        # Apply a decorator after the inherited members are added. The interpreter makes dataclasses itself.
         decorators = [self.visit(one) for one in node.decorator_list if last_name(one) != "dataclass"]
         node.decorator_list = [self.visit(one) for one in node.decorator_list if last_name(one) == "dataclass"]
         own: dict[str, str] = {}

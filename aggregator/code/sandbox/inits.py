@@ -25,7 +25,7 @@ class _Field(NamedTuple):
 
     @property
     def has_default(self) -> bool:
-        """Whether it need not be given."""
+        """True if a caller may leave the argument out."""
         return self.default is not None or self.made is not None
 
 

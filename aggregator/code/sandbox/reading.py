@@ -1,4 +1,4 @@
-"""The reading of a program: what its author wrote becomes what the interpreter runs."""
+"""Turn a program as its author wrote it into the forms that the interpreter runs."""
 
 import asyncio
 import json

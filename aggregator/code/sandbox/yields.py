@@ -141,7 +141,7 @@ _Place = tuple[ast.AST, str | tuple[str, int], ast.expr]
 def _parts(node: ast.expr) -> list[_Place]:
     """Return the parts of an expression in the order in which they are computed, each with its place."""
     if isinstance(node, ast.Call):
-        # A method is called where it stands.
+        # A call of a method needs its object; the method has no value of its own.
         method = isinstance(node.func, ast.Attribute)
         parts: list[_Place] = [(node.func, "value", node.func.value)] if method else [(node, "func", node.func)]  # type: ignore[attr-defined]
         parts += (

@@ -48,7 +48,7 @@ class PreparedCall:
     check: the part of the check that takes little time; None if a schema cannot be used.
     by_model: its calls come by a meta tool or over `/v1`, so that a model reads the results.
     config: the configuration of the server that the check belongs to.
-    counted: what its calls are charged to, once known, if that is the same for all of them.
+    counted: the limits that each call is charged to; None if unknown, or if they differ from call to call.
     has_others: other tools may answer in its place.
     terms: stands for the snapshots that the plan depends on, so that an idle host keeps none of them alive.
     needs_task: why its calls need a task; None if they can do without.

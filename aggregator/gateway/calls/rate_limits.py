@@ -267,7 +267,7 @@ class Charge:
 
 
 class Counted(NamedTuple):
-    """What calls are charged to: the usages of their limits, each with its limit, and the charge of one call.
+    """The limits that a call is charged to: each usage with its limit, and the charge that one call holds.
 
     lasts: later calls with the same limits are charged to the same.
     """

@@ -294,7 +294,7 @@ class CatalogBuilder:
             shown, withheld = valid, judged.held
             if judged.served:
                 shown, lost = yield from self._served_steps(config, kind, definitions, naming, judged)
-                # What a server lists under another spelling of an approved name is held beside the approved item.
+                # A name that is another spelling of an approved one is held; the approved item is shown.
                 shown += tuple(one for one in valid if one.own_name in withheld and withheld[one.own_name].served)
                 withheld = {**withheld, **lost}
                 judged = replace(judged, held=withheld)

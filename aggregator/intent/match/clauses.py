@@ -30,7 +30,7 @@ NEAR: Final = 160
 
 
 class NamedClause(NamedTuple):
-    """A clause with a server's name: where it starts and ends, and its text before the name and after it.
+    """A clause that has the name of a server: its start and end, and its text before and after the name.
 
     `place` is the start of the name.
     """
