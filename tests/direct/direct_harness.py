@@ -414,6 +414,8 @@ async def direct_harness(
     it = DirectHarness(folder, patch, servers, **settings)
     web = WebServer(it.app.gateway, it.config, it.app.access, it.app.report)
     stopping = asyncio.Event()
+    # Keys that are read later, once there is a database, make every call unknown.
+    await it.app.database.open()
     await it.app.load_keys()
     with listening_socket("127.0.0.1", 0) as bound:
         it.port = bound.getsockname()[1]
