@@ -45,10 +45,22 @@ async def test_a_program_ends_with_a_value(sandbox: Sandbox, code: str, value: A
     assert ended.text == value_text(value)
 
 
-async def test_a_value_that_cannot_be_a_text_is_an_error(sandbox: Sandbox) -> None:
-    ended = await sandbox.run("x = []\nfor n in range(3_000): x.append(x)\nx", answer, LIMITS, "agent")
-    assert ended.failure is not None
-    assert "line 3\n    x\n" in ended.failure
+@pytest.mark.parametrize(
+    ("code", "begins"),
+    [
+        ("x = []\nx.append(x)\nx", "[[...]]"),
+        ("x = {}\nx['a'] = x\nreturn x", "{'a': {...}}"),
+        ("x = []\nfor n in range(3_000): x.append(x)\nx", "[[...], [...], "),
+        ("x = y = []\nfor n in range(3_000):\n    y.append([])\n    y = y[0]\nx", "[[[["),
+        ("{(1, 2): 'y' * 200_000}", '{"(1, 2)": "yyyy'),
+        ("{(1, 2): [{3, 4}] * 3_000}", '{"(1, 2)": [[3, 4], '),
+    ],
+)
+async def test_a_value_that_json_cannot_have_is_shown(sandbox: Sandbox, code: str, begins: str) -> None:
+    """Its calls are made by then: an error would have them made again."""
+    ended = await sandbox.run(code, answer, LIMITS, "agent")
+    assert ended.failure is None
+    assert ended.text.startswith(begins)
 
 
 async def test_an_error_has_the_line_as_it_was_written(sandbox: Sandbox) -> None:

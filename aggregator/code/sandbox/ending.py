@@ -33,11 +33,14 @@ def _x_is_large(value):
             return True
     return False
 
+def _x_key(key):
+    return key if key is None or isinstance(key, (str, int, float, bool)) else str(key)
+
 def _x_without_types(value):
     if value is None or isinstance(value, (str, int, float, bool)):
         return value
     if isinstance(value, dict):
-        return {key: _x_without_types(one) for key, one in value.items()}
+        return {_x_key(key): _x_without_types(one) for key, one in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [_x_without_types(one) for one in value]
     if hasattr(value, "__dataclass_fields__"):
@@ -47,10 +50,16 @@ def _x_without_types(value):
 def _x_shown(value):
     if type(value) is str or not _x_is_large(value):
         return value
+    for known in (lambda one: one, _x_without_types):
+        try:
+            return _json.dumps(known(value), ensure_ascii=False)
+        except (TypeError, ValueError, RecursionError):
+            pass
+    # It holds itself, or is too deep for JSON.
     try:
-        return _json.dumps(value, ensure_ascii=False)
-    except TypeError:
-        return _json.dumps(_x_without_types(value), ensure_ascii=False)
+        return repr(value)
+    except RecursionError:
+        return "a value that is too deep to be shown"
 """
 
 
