@@ -110,8 +110,21 @@ def keeps_parts(written: str, name: str) -> bool:
 
     So `data.base_drop` does not match `database.drop`, while `data_base.drop` does.
     """
-    ends = _ends_of_words(name)
-    return all(at in ends for at, sign in _ends_of_words(written).items() if any(one in sign for one in _SEPARATORS))
+    return _separated(written) <= _ends_of_words(name).keys()
+
+
+def keep_same_parts(one: str, other: str) -> bool:
+    """Tell whether two names with the same loosened form are separated into the same parts, or one into parts of them.
+
+    So `a.b_c` is none of `a_b.c`: behind another aggregator these are tools of two servers.
+    """
+    here, there = _separated(one), _separated(other)
+    return (here <= there or there <= here) and keeps_parts(one, other) and keeps_parts(other, one)
+
+
+def _separated(name: str) -> set[int]:
+    """Return the ends of words in the loosened form of a name at which a separator stands."""
+    return {at for at, sign in _ends_of_words(name).items() if any(one in sign for one in _SEPARATORS)}
 
 
 def _ends_of_words(name: str) -> dict[int, str]:

@@ -124,6 +124,30 @@ async def test_what_is_not_served_under_the_approved_name(shop: ChangingServer, 
         assert all(SERVED not in row.classes for row in rows.values())
 
 
+PARTS: dict[str, tuple[str, str, bool]] = {
+    "another server of another aggregator": ("git.hub-find", "git-hub.find", False),
+    "another server two aggregators away": ("far.git.hub-find", "far.git-hub.find", False),
+    "a word cut elsewhere": ("data.base-drop", "database.drop", False),
+    "the same server": ("git.hub-find", "git.hub_find", True),
+    "the separator of compatible names": ("git.hub-find", "git__hub_find", True),
+    "parts in a name": ("git.hub.find", "git.hub_find", True),
+}
+
+
+@pytest.mark.parametrize("case", PARTS)
+async def test_no_tool_of_another_server_behind_another_aggregator(shop: ChangingServer, case: str) -> None:
+    old, new, served = PARTS[case]
+    shop.says(tool(old), tool("get-invoice"))
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+        shop.says(respelled(old, new), tool("get-invoice"))
+        await read(harness, shop)
+        await harness.settled()
+        assert (old in await harness.listed()) is served
+        if served:
+            assert await said_by(harness, f"shop.{old}") == f"{new} was called"
+
+
 async def test_both_names_in_one_list_are_two_tools(shop: ChangingServer) -> None:
     """No call goes to another name if a second spelling is listed beside the approved one, or two approved swap."""
     async with running(shop.config(), storage=shop.storage) as harness:

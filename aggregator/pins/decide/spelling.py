@@ -1,13 +1,14 @@
 """Approved names that a server spells otherwise: `get-issue` as `get_issue`. This file decides; it awaits nothing.
 
 Law: a name counts only if it is short printable ASCII, and the only one of its spelling among the pinned names, and
-among the listed ones. So a new spelling has no word that was not approved.
+among the listed ones. So a new spelling has no word that was not approved. The parts between `.` and the like stay the
+same, since the first part may name a server behind another aggregator.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
-from aggregator.domain.names import CANONICAL_LIMIT, loosened
+from aggregator.domain.names import CANONICAL_LIMIT, keep_same_parts, loosened
 from aggregator.pins.decide.values import ItemChange, ItemKey, PinnedItem, Pins
 
 
@@ -35,7 +36,7 @@ class Spellings:
         if not spelling or len(names) != 1 or self._listed.get(spelling) != {listed}:
             return None
         (name,) = names
-        return name if name != listed else None
+        return name if name != listed and keep_same_parts(name, listed) else None
 
 
 def _by_spelling(items: Iterable[ItemKey]) -> dict[str, set[str]]:
