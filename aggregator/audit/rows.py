@@ -72,6 +72,8 @@ class RowMaker:
         values["retries"] = sending.retries
         if trace.parent_id is not None:
             values["parent_id"] = _text(trace.parent_id)
+        if sending.sent_name is not None:
+            values["sent_name"] = _text(sending.sent_name)
         if outcome.error_message is not None:
             values["error_message"] = _redacted(outcome.error_message, self._capture)
         size, digest = _arguments(call.arguments) if call.arguments is not None else _NOTHING

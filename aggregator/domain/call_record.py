@@ -70,13 +70,14 @@ class Attempt(NamedTuple):
     """One attempt to answer a call: `step` is its number among the steps of the call, counted from 0.
 
     `failure` is one sentence without values of the call; None if the server answered. `request_id` is the id of its
-    request to the server; None if none was sent.
+    request to the server; None if none was sent. `sent_name` is the tool's name in it, as in `RecordedSending`.
     """
 
     step: int
     server: str
     failure: str | None
     request_id: int | None = None
+    sent_name: str | None = None
 
 
 # What `_meta` of a result that is shown in part says of it; no upstream can set it.
@@ -142,6 +143,7 @@ class RecordedSending(NamedTuple):
     `sent`: a request was sent; `harmless`: repeating it changes nothing. `upstream_version` is the revision that the
     upstream speaks, `upstream_request_id` the id of the last attempt's request, if one was sent. `answered_by` is the
     server that answered, if a fallback did. `attempts` is filled if the first did not answer. `queued` is in seconds.
+    `sent_name` is the tool's name in the last attempt's request, if its server spells the approved name otherwise.
     """
 
     sent: bool = False
@@ -152,6 +154,7 @@ class RecordedSending(NamedTuple):
     retries: int = 0
     attempts: tuple[Attempt, ...] = ()
     queued: float = 0.0
+    sent_name: str | None = None
 
 
 class RecordedOutcome(NamedTuple):

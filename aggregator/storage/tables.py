@@ -40,7 +40,7 @@ __all__ = [
 # The first migration of a release. Databases with a lower stamp are from before it, and cannot be upgraded.
 FIRST_REVISION: Final = "1001"
 # The newest migration: a file that carries this stamp needs none.
-REVISION: Final = "1002"
+REVISION: Final = "1003"
 
 # Notifications between processes: one row for each change, numbered in the order of commits. `body` is JSON. `origin`
 # names the replica that wrote it, if one did.
@@ -295,6 +295,7 @@ mcp_tool_call_log: Final = Table(
     Column("tool_name", Text),
     Column("asked_name", Text, nullable=False),
     Column("own_name", Text),
+    Column("sent_name", Text),
     Column("schema_version", Text),
     Column("frontend", Text, nullable=False),
     Column("via", Text),

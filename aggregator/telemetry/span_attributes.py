@@ -119,7 +119,7 @@ def _upstream(
     last: bool,
 ) -> Span:
     server = (record.sending.answered_by or record.called.server) if last else record.called.server
-    request_id = record.sending.upstream_request_id if last else _id_of_attempt(record, index)
+    request_id, sent_name = _sent(record, index, last=last)
     hop = find_hop(server) if server is not None else NetworkHop()
     step = record.steps[index]
     failure = (whole.error if record.outcome.status in OF_UPSTREAM else None) if last else SOME_FAILURE
@@ -133,6 +133,7 @@ def _upstream(
         "server.address": _named(hop.address, redact),
         "server.port": hop.port if hop.address else None,
         "aggregator.server.id": server,
+        "aggregator.tool.sent": sent_name,
         "aggregator.attempt": attempt + 1 if attempt else None,
     }
     return Span(
@@ -147,9 +148,15 @@ def _upstream(
     )
 
 
-def _id_of_attempt(record: CallRecord, index: int) -> int | None:
-    """Return the id of the request of an earlier attempt, by the index of its step; None if it is not known."""
-    return next((attempt.request_id for attempt in record.sending.attempts if attempt.step == index), None)
+def _sent(record: CallRecord, index: int, *, last: bool) -> tuple[int | None, str | None]:
+    """Return the id of an attempt's request, and the tool's name in it if its server spells the approved one otherwise.
+
+    `index` is that of its step. None is unknown.
+    """
+    if last:
+        return record.sending.upstream_request_id, record.sending.sent_name
+    found = next((attempt for attempt in record.sending.attempts if attempt.step == index), None)
+    return (found.request_id, found.sent_name) if found is not None else (None, None)
 
 
 def _of_call(record: CallRecord, redact: TextRedactor) -> dict[str, Value | None]:

@@ -40,7 +40,14 @@ CALLS = [
         make_call(2, status="denied", error_code="tool_not_allowed", rule="*.list_*", rule_source="policies/a.yaml:3"),
         AuditEvent("upstream_state", AT + 2.5, "crm is unavailable: it ended.", server="crm", details={"to": "away"}),
         make_call(
-            3, agent_id="desk", server="erp", tool="erp.search", status="timeout", duration=30.0, answered_by="crm"
+            3,
+            agent_id="desk",
+            server="erp",
+            tool="erp.search",
+            status="timeout",
+            duration=30.0,
+            answered_by="crm",
+            sent_name="find",
         ),
         CallRecord(
             TraceContext("f" * 32, "f" * 16),
@@ -93,7 +100,8 @@ def test_tail(log: str, capsys: pytest.CaptureFixture[str]) -> None:
         "tool_not_allowed, *.list_*",
         "2025-11-21T08:00:02.750Z  upstream_state  -        -      crm              #3                "
         "crm is unavailable: it ended.",
-        "2025-11-21T08:00:03.250Z  timeout         30000.0  desk   erp.search       0000000000000000  answered by crm",
+        "2025-11-21T08:00:03.250Z  timeout         30000.0  desk   erp.search       0000000000000000  "
+        "sent as find, answered by crm",
         "2025-11-21T08:00:04.250Z  invalid         0.0      desk   no.such          ffffffffffffffff  -",
     ]
 

@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from tests.console.console_harness import ConsoleHarness, post
+from tests.end_to_end.scripted_host import MODERN
 from tests.observability.observed_harness import events_in
 from tests.peers.serving import BackgroundLoop
 from tests.peers.toolbox import Json
@@ -222,6 +223,18 @@ async def test_a_tool_that_its_server_spells_otherwise(background: BackgroundLoo
         assert "item=get_order" in (await client.get("/console/tools/shop.get-order")).text
         assert "item=get_order" in (await client.get("/console")).text
         assert (await client.get("/console/tools/shop.get_order")).status_code == 200
+        async with console.connect_as(("http", MODERN), "clerk") as host:
+            assert "get_order was called" in str(await host.ask("tools/call", {"name": "shop.get-order"}).message())
+
+        async def on_record() -> bool:
+            listed = (await client.get("/console/calls.json", params={"q": "tool:shop.get-order"})).json()["rows"]
+            return (
+                bool(listed)
+                and "sent as <code><bdi>get_order</bdi></code>"
+                in (await client.get(f"/console/calls/{listed[0]['seq']}")).text
+            )
+
+        await until(on_record, "the page of the call has the sent name")
         item = (await client.get("/console/pins/shop/item.json?kind=tool&item=get_order")).json()
         assert (item["held"], item["waits"], item["served_as"]) == (False, True, "get-order")
         await post(client, "/console/pins/shop/approve", kind="tool", item="get_order", digest=item["digest"])

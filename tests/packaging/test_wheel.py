@@ -67,6 +67,7 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel: Path) -> None:
         "frontends/console/templates/base.html",
         "storage/migrations/versions/r1001_first_release.py",
         "storage/migrations/versions/r1002_tool_reports.py",
+        "storage/migrations/versions/r1003_sent_names.py",
     ):
         assert f"aggregator/{needed}" in packed
 

@@ -279,17 +279,30 @@ async def test_processes_of_which_one_sees_the_new_list_first(shop: ChangingServ
                 assert await said_by(harness, "shop.get_order") == f"{sent} was called"
 
 
-async def test_the_audit_has_the_approved_name(shop: ChangingServer) -> None:
+async def test_the_audit_has_the_approved_name_and_the_sent_one(shop: ChangingServer) -> None:
+    """The sent one if it differs, and if a request was sent."""
     audit = AuditConfig(flush_interval=0.01)
     async with running(shop.config(), storage=shop.storage, audit=audit) as harness:
         await harness.settled()
+        await said_by(harness, "shop.get-order")
         shop.says(respelled("get-order", "get_order"), tool("get-invoice"))
         await read(harness, shop)
         await harness.settled()
         await said_by(harness, "shop.get-order")
+        await said_by(harness, "call_tool", name="shop.get-order", arguments={})
+        assert code_of(await use(harness, "shop.get_order", {})) == "tool_held"
+        await said_by(harness, "shop.get-invoice")
+    columns = mcp_tool_call_log.c
+    chosen = select(columns.tool_name, columns.own_name, columns.sent_name).where(columns.own_name != "announce")
     async with open_database(shop.storage) as database, database.engine.read() as connection:
-        rows = (await connection.execute(select(mcp_tool_call_log.c.tool_name, mcp_tool_call_log.c.own_name))).all()
-    assert [tuple(row) for row in rows][-1] == ("shop.get-order", "get-order")
+        rows = (await connection.execute(chosen.order_by(columns.seq))).all()
+    assert [tuple(row) for row in rows] == [
+        ("shop.get-order", "get-order", None),
+        ("shop.get-order", "get-order", "get_order"),
+        ("shop.get-order", "get-order", "get_order"),
+        ("shop.get_order", "get_order", None),
+        ("shop.get-invoice", "get-invoice", None),
+    ]
 
 
 async def test_a_first_list_that_is_not_written_yet(shop: ChangingServer) -> None:

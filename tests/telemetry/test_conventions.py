@@ -191,6 +191,17 @@ def test_the_id_of_each_request_to_a_server() -> None:
     assert [one.attributes.get("jsonrpc.request.id") for one in clients] == ["0", None, "5"]
 
 
+def test_each_attempt_has_the_name_that_it_sent() -> None:
+    """Proves: D9. Beside the approved name, if the server spells that otherwise; the spans keep the approved one."""
+    steps = [Stage("upstream", 0.0, 0.25), Stage("upstream", 0.5, 2.0)]
+    attempts = (Attempt(0, "weather", "It is gone.", 0, "getForecast"), Attempt(1, "spare", None, 1))
+    spans = spans_of(call(steps=steps, attempts=attempts, answered_by="spare"), str)
+    assert [one.attributes.get("aggregator.tool.sent") for one in spans] == [None, "getForecast", None]
+    assert spans[1].attributes["gen_ai.tool.name"] == "get_forecast"
+    (_, client) = spans_of(call(steps=steps[:1], sent_name="getForecast"), str)
+    assert client.attributes["aggregator.tool.sent"] == "getForecast"
+
+
 @pytest.mark.parametrize(
     ("url", "command", "hop"),
     [

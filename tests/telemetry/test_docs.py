@@ -78,7 +78,7 @@ def test_every_attribute_is_on_the_page() -> None:
     """Proves: D9, D10. Those of the conventions, those of Langfuse and our own."""
     retried = call(
         "error", error_code="-32000", retries=1, queued=1.0, user_id="u", session_id="s", conversation_id="c",
-        tenant="t", key_id="k", via="call_tool", answered_by="b", rule="r", rule_source="f:1",
+        tenant="t", key_id="k", via="call_tool", answered_by="b", sent_name="n", rule="r", rule_source="f:1",
         steps=[Stage("policy", 0, 0), Stage("upstream", 0, 0), Stage("upstream", 0, 0)],
     )  # fmt: skip
     found = spans_of(retried, str, ("{}", "{}"), lambda server: hop_to("https://mcp.example.com/mcp", None))

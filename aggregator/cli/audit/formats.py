@@ -78,6 +78,8 @@ def _cells(row: LogRow) -> tuple[str, ...]:
     duration = values.get("duration")
     ms = f"{1000 * duration:.1f}" if isinstance(duration, float) else ""
     told = [values.get("error_code"), values.get("rule")]
+    if "sent_name" in values:
+        told.append(f"sent as {values['sent_name']}")
     if "answered_by" in values:
         told.append(f"answered by {values['answered_by']}")
     if "approved_by" in values:

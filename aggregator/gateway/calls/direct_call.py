@@ -152,6 +152,7 @@ class DirectCall(DirectRequest):
             harmless=plan.ruling.retry is not None,
             upstream_version=self.session.negotiated.version,
             upstream_request_id=self.sent_as,
+            sent_name=plan.tool.sent_as if plan.tool.sent_as != plan.tool.own_name else None,
         )
         for guard in self.guards:
             guard.enter(record)

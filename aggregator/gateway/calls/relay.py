@@ -95,6 +95,11 @@ class _Outgoing:
     def __post_init__(self) -> None:
         self.record.sending = self.record.sending._replace(harmless=self.harmless)
 
+    def sent_name(self) -> str | None:
+        """Return the name of the tool in the request, if its server spells the approved one otherwise."""
+        name = self.params["name"] if self.tool is not None else None
+        return name if self.tool is not None and name != self.tool.own_name else None
+
 
 class Relay:
     """The sender of requests to upstreams, in as many rounds as an upstream has questions to the host."""
@@ -225,6 +230,7 @@ class Relay:
                 sent=caller.sent_in is not None,
                 upstream_version=caller.sent_in or version_of(target.upstream.negotiated),
                 upstream_request_id=parked.sending.upstream_request_id,
+                sent_name=parked.sending.sent_name,
                 retries=parked.sending.retries,
             )
 
@@ -316,7 +322,10 @@ class Relay:
                         result = await upstream.call(request._replace(headers=headers))
                     finally:
                         sent_as, outgoing.caller.sent_as = outgoing.caller.sent_as, None
-                        record.sending = record.sending._replace(upstream_request_id=sent_as)
+                        record.sending = record.sending._replace(
+                            upstream_request_id=sent_as,
+                            sent_name=outgoing.sent_name() if sent_as is not None else None,
+                        )
                 return received(result)
             except (UpstreamLost, UpstreamUnavailable, UpstreamHttpStatus) as error:
                 pause = _pause_before_retry(error, attempt, deadline) if outgoing.retry is not None else None

@@ -85,7 +85,8 @@ class attempted(timed):
         record = self._record
         sending = record.sending
         if (error is not None or sending.attempts) and len(sending.attempts) < _ATTEMPTS:
-            tried = Attempt(len(record.steps), self._server, _why(error, record), sending.upstream_request_id)
+            why, number = _why(error, record), len(record.steps)
+            tried = Attempt(number, self._server, why, sending.upstream_request_id, sending.sent_name)
             record.sending = sending._replace(attempts=(*sending.attempts, tried))
         super().__exit__(kind, error, trace)
 
