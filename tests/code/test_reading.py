@@ -1,12 +1,14 @@
-"""Programs of more than 16 KiB: a process of their own reads them, and they may have the same forms as short ones."""
+"""Reading of programs: those of more than 16 KiB in a process of its own, and those that our own code fails at."""
 
+import ast
 import asyncio
 from typing import Any, Final
 
 import pytest
 
 from aggregator.code.sandbox import reading
-from aggregator.code.sandbox.reading import MOST_IN_THREAD
+from aggregator.code.sandbox.methods import MethodForms
+from aggregator.code.sandbox.reading import MOST_IN_THREAD, read_as_json
 from aggregator.code.sandbox.sandbox import Sandbox
 from aggregator.system.own_module import start_module
 from tests.code.test_forms import LIMITS, answer, by_python
@@ -106,3 +108,31 @@ async def test_a_cancelled_program_ends_its_reader(sandbox: Sandbox, monkeypatch
     with pytest.raises(asyncio.CancelledError):
         await running
     assert started[0].returncode is not None
+
+
+@pytest.mark.parametrize("before", ["", _COMMENTS], ids=["short", "long"])
+async def test_a_fault_of_our_rewriting_refuses_a_program(
+    sandbox: Sandbox, before: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The operator gets the traceback, the model the line and what to do."""
+
+    def fails(self: MethodForms, node: ast.Call) -> ast.AST:
+        raise KeyError("a secret of ours")
+
+    async def read_here(code: str) -> bytes:
+        return read_as_json(code).encode()
+
+    monkeypatch.setattr(MethodForms, "visit_Call", fails)
+    monkeypatch.setattr(reading, "_answer_of_process", read_here)
+    code = f"{before}found = {{}}\nclass A(Exception): pass\ncall_tool('one')\n"
+    ended = await sandbox.run(code, answer, LIMITS, "agent")
+    assert ended.calls == 0
+    line = before.count("\n") + 3
+    assert ended.failure == (
+        f"line {line}\n    call_tool('one')\nNotImplementedError: programs here cannot have this line in this form, "
+        "by a fault of the aggregator: write it more plainly. No call was made."
+    )
+    assert f"line {line} of it" in caplog.text
+    assert "KeyError: 'a secret of ours'" in caplog.text
+    monkeypatch.undo()
+    assert (await sandbox.run("call_tool('one')['name']", answer, LIMITS, "agent")).text == "one"

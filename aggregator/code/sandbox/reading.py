@@ -1,8 +1,10 @@
 """Turn a program as its author wrote it into the forms that the interpreter runs."""
 
+import ast
 import asyncio
 import json
 import logging
+from traceback import format_exception, walk_tb
 from typing import Final, NamedTuple
 
 from aggregator.code.sandbox.clashes import apart
@@ -51,11 +53,16 @@ class ProgramReader:
         """Return a program in the forms that the interpreter has.
 
         Raises:
-            Refusal: it has a form that programs cannot have, or takes too long to read.
+            Refusal: it has a form that programs cannot have, takes too long to read, or cannot be read by our fault.
         """
         if len(written) <= MOST_IN_THREAD:
             async with self._short:
-                return await asyncio.to_thread(read_program, written)
+                try:
+                    return await asyncio.to_thread(read_program, written)
+                except Refusal:
+                    raise
+                except Exception as error:
+                    raise _noted(*_fault(error)) from error
         async with self._long:
             answer = await _answer_of_process(written)
         return await asyncio.to_thread(_decoded, answer)
@@ -87,6 +94,24 @@ def read_as_json(written: str) -> str:
         return json.dumps(read_program(written))
     except Refusal as refusal:
         return json.dumps({"refused": [refusal.line, refusal.what, refusal.instead]})
+    except Exception as error:
+        return json.dumps({"fault": _fault(error)})
+
+
+def _fault(error: Exception) -> tuple[int, str]:
+    """Return the line of the program at which our own code failed to rewrite it, and the traceback of our code."""
+    line = 1
+    for frame, _ in walk_tb(error.__traceback__):
+        node = frame.f_locals.get("node")
+        if isinstance(node, ast.stmt | ast.expr | ast.ExceptHandler):
+            line = getattr(node, "lineno", line)
+    return line, "".join(format_exception(error))
+
+
+def _noted(line: int, traceback: str) -> Refusal:
+    """Log a fault of our own code for the operator. Return the refusal of its program."""
+    log.error("a program could not be rewritten; line %d of it:\n%s", line, traceback)
+    return Refusal(line, "this line in this form, by a fault of the aggregator", "write it more plainly")
 
 
 async def _answer_of_process(written: str) -> bytes:
@@ -118,6 +143,8 @@ async def _answer_of_process(written: str) -> bytes:
 def _decoded(answer: bytes) -> ReadProgram:
     read = json.loads(answer)
     if isinstance(read, dict):
+        if "fault" in read:
+            raise _noted(*read["fault"])
         raise Refusal(*read["refused"])
     code, prelude, awaited, lines = read
     return ReadProgram(code, prelude, awaited, Lines(*map(tuple, lines)))
