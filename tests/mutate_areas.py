@@ -61,7 +61,7 @@ AREAS: Final[Mapping[str, Area]] = {
     "tool_reports": _area("tool_reports", "tool_reports storage console"),
     "oauth": _area("accounts/oauth", "oauth authorization"),
     "packages": _area("packages cli/servers", "adding first_steps"),
-    "pins": _area("pins", "pins pins_running"),
+    "pins": _area("pins", "pins pins_running storage/test_pins.py"),
     "policy": _area("policy app/policies.py cli/policy", "policy access passthrough"),
     "reads": _area("gateway/reads", "passthrough access flow skills"),
     "redaction": _area("redaction audit/capture.py", "unit faults/test_secrets.py observability telemetry secrets"),
@@ -78,7 +78,9 @@ AREAS: Final[Mapping[str, Area]] = {
     "system": _area("system", "windows supervision secrets"),
     "telemetry": _area("telemetry app/telemetry.py", "telemetry observability benchmarks"),
     "tokens": _area("identity/tokens", "tokens authorization"),
-    "upstream": _area("upstream", "supervision faults failover server_requests operating passthrough"),
+    "upstream": _area(
+        "upstream", "unit/test_upstream_lists.py supervision faults failover server_requests operating passthrough"
+    ),
     "v1": _area("frontends/v1", "v1"),
     "wire": _area("wire", "unit faults server_requests bounds conformance"),
     "workers": _area(

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.accounts.oauth import fetch as fetching
 from aggregator.accounts.oauth.fetch import BODY_AT_MOST, FetchFailed, GuardedFetch
 from aggregator.accounts.oauth.targets import BadTarget, kind_of, read_target
+from aggregator.config.client_tls import ServerTlsConfig
 from tests.deploy.authority import Authority
 from tests.oauth.corpus import ADDRESSES, NAMES
 from tests.oauth.site import Site
@@ -230,3 +232,18 @@ def test_whatever_is_read_as_a_host_is_plain(text: str) -> None:
         return
     assert target.host.isascii()
     assert not set(target.host) & set("@/\\?#% \t\r\n")
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_our_certificate_is_for_the_server_it_is_configured_for(own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for its issuer, which is asked from the server's entry, unless that names one for it too."""
+    shown: list[bool] = []
+    monkeypatch.setattr(fetching, "client_context", lambda tls, with_certificate: shown.append(with_certificate))
+    tls = ServerTlsConfig(client_cert="c.pem", client_key="k.pem")
+    fetch = GuardedFetch().within("https://mcp.example.com/mcp", tls=tls)
+    fetch = fetch.within("https://as.example.com", tls=tls if own else None)
+    for url in ("https://mcp.example.com/mcp", "https://as.example.com/token", "https://mcp.example.com:444/mcp"):
+        fetch._trust.context(read_target(url))
+    assert shown == [not own, own, False]
+    assert fetch._trust.context(read_target("http://mcp.example.com/mcp")) is None
+    assert len(shown) == 3

@@ -3,6 +3,7 @@
 import base64
 import json
 import time
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.accounts.oauth import token_requests
 from aggregator.accounts.oauth.authorization import begin
 from aggregator.accounts.oauth.fetch import Fetched, GuardedFetch
 from aggregator.accounts.oauth.metadata import IssuerMetadata
@@ -369,3 +371,26 @@ async def test_what_an_issuer_does_not_offer_is_told(site: Site) -> None:
     ):
         with pytest.raises(TokenRefused, match="unsupported"):
             await ask
+
+
+@pytest.mark.parametrize(
+    ("said", "interval", "life"),
+    [
+        ({}, 5.0, 600.0),
+        ({"interval": 0, "expires_in": 0}, 5.0, 600.0),
+        ({"interval": 0.2, "expires_in": 60}, 1.0, 60.0),
+        ({"interval": 7, "expires_in": 1800}, 7.0, 1800.0),
+        ({"interval": 61, "expires_in": 1801}, 60.0, 1800.0),
+        ({"interval": "soon", "expires_in": "late"}, 5.0, 600.0),
+    ],
+)
+async def test_a_device_is_asked_about_as_often_and_as_long_as_its_issuer_says(
+    site: Site, said: dict[str, Any], interval: float, life: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within bounds; RFC 8628, 3.2 has the defaults."""
+    monkeypatch.setattr(token_requests, "time", SimpleNamespace(time=lambda: 1_000.0))
+    answer = {"device_code": "dc", "user_code": "AB-CD", "verification_uri": f"{site.url}/device"}
+    site.say("/device", {**answer, **said})
+    issuer = _issuer(site, device_authorization_endpoint=f"{site.url}/device")
+    device = await device_authorization(_fetch(site), issuer, _public(site), resource=RESOURCE)
+    assert (device.interval, device.expires_at) == (interval, 1_000.0 + life)

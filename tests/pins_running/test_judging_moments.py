@@ -227,6 +227,24 @@ def test_what_is_gone_and_what_is_there_again(
     assert not found.held
 
 
+@pytest.mark.parametrize(
+    ("noted", "lists", "left_out", "forgotten"),
+    [
+        (OTHER, [A], frozenset(), ("b",)),
+        (OTHER, [A, B], frozenset(), ()),
+        # The server lists it, but it cannot be used.
+        (OTHER, [A], frozenset({"b"}), ()),
+        (("prompt", "b"), [A], frozenset(), ()),
+        # What has a pin is gone, and not forgotten.
+        (ITEM, [B], frozenset(), ()),
+    ],
+)
+def test_what_was_never_approved_is_forgotten_once_it_is_gone(
+    noted: ItemKey, lists: list[Definition], left_out: frozenset[str], forgotten: tuple[str, ...]
+) -> None:
+    assert judged(lists, replace(OF_A, seen={noted: "digest"}), left_out=left_out).forgotten == forgotten
+
+
 def test_a_new_version_of_what_is_the_same_is_noted_unless_a_lock_file_has_it() -> None:
     for locked in (False, True):
         found = judged([A], pins(pinned(A, version="old"), locked=locked))

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from aggregator.catalog.validate import validate_tools_steps
+from aggregator.pins.app.sync import PinSync
 from aggregator.pins.cli.status import status
 from aggregator.pins.gateway.judge import judge_steps
 from aggregator.storage.database import open_database
 from aggregator.storage.engine import sqlite
+from aggregator.storage.errors import StorageBusy
 from tests.faults.app_harness import code_of
 from tests.pins_running.pins_harness import ChangingServer, running, tool
 from tests.polling import until
@@ -208,6 +210,24 @@ async def test_a_database_that_takes_nothing_holds_what_is_new(
             holder.execute("ROLLBACK")
             await until(lambda: len(harness.tools()) == 4, "it is written in the end")
             await until(lambda: "pins" not in harness.app.report()[1], "the trouble is over")
+
+
+async def test_only_failures_in_a_row_hold_what_is_new(shop: ChangingServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    works = PinSync._catch_up
+
+    async def fails(self: PinSync) -> None:
+        raise StorageBusy("It is busy.")
+
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+        sync = harness.app.pins
+        assert sync is not None
+        faults = []
+        for broken in (True, False, True, True, False):
+            monkeypatch.setattr(PinSync, "_catch_up", fails if broken else works)
+            await sync._step()
+            faults.append(bool(sync._book.of("shop").fault))
+        assert faults == [False, False, False, True, False]
 
 
 async def test_a_catalog_that_is_refused_costs_its_own_server(

@@ -52,6 +52,37 @@ async def test_a_second_first_list_pins_nothing(database: Database) -> None:
     assert [row.kind for row in rows] == ["prompt"]
 
 
+@pytest.mark.parametrize(
+    ("taken", "kinds", "pinned"),
+    [((), ("tool",), True), ((), ("prompt",), False), (("tool",), ("tool",), False), (("tool",), ("prompt",), False)],
+)
+async def test_an_item_that_waits_is_pinned_by_the_first_list_of_its_kind_alone(
+    database: Database, taken: tuple[str, ...], kinds: tuple[str, ...], pinned: bool
+) -> None:
+    pins = database.pins
+    await pins.take_baseline("one", [], "config", 1.0, taken)
+    await pins.note_seen("one", [CHANGED], 2.0)
+    await pins.take_baseline("one", [TOOL], "config", 3.0, kinds)
+    row = await only(pins)
+    assert (row.digest, row.held) == (("sha256:1", False) if pinned else (None, True))
+
+
+@pytest.mark.parametrize("before", [None, "1.0"])
+@pytest.mark.parametrize("waits", [False, True])
+async def test_the_approved_version_stays_while_something_waits(
+    database: Database, before: str | None, waits: bool
+) -> None:
+    """The first version that is known counts as approved: there is no other to compare with."""
+    pins = database.pins
+    if before is not None:
+        assert await pins.note_version("one", before, 1.0) == ""
+    if waits:
+        await pins.note_seen("one", [CHANGED], 2.0)
+    assert await pins.note_version("one", "1.1", 3.0) == (before or "")
+    approved = before if waits and before is not None else "1.1"
+    assert await pins.versions() == {"one": (approved, "1.1")}
+
+
 async def test_what_is_seen_is_told_once(database: Database) -> None:
     """A change is new for one process only, and a digest that was told of is not new again."""
     pins = database.pins

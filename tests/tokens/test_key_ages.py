@@ -147,3 +147,17 @@ async def test_unknown_keys_of_an_issuer_that_is_away_are_no_fault_of_the_token(
             assert isinstance(await tokens.verify(token(idp, "bob")), Unverified)
             clocks.moved += 1.0
         assert idp.counts["jwks"] == 2
+
+
+async def test_keys_that_have_moved_are_found_by_the_metadata(clocks: KeyClocks) -> None:
+    """The address of before is asked first; once it fails, the metadata are read again."""
+    async with authorization_server() as idp, authorization_server() as new:
+        tokens = verifier(idp)
+        await used(tokens, token(idp))
+        new.keys = idp.keys
+        idp.instead["jwks"] = answer_with(404)
+        idp.metadata["jwks_uri"] = f"{new.issuer}/jwks"
+        for fetches in (0, 1, 2):
+            clocks.moved += jwks.REFRESH_AFTER + 10
+            await tokens.refresh()
+            assert new.counts["jwks"] == fetches
