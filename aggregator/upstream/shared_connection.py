@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Hashable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import Final, Protocol
 
@@ -39,6 +39,8 @@ log = logging.getLogger(__name__)
 
 # Seconds between two looks for new credentials in place of refused ones.
 REFUSED_PAUSE: Final = 15.0
+# Seconds that calls in a renewed session wait for its tools.
+TOOLS_WITHIN: Final = 1.0
 
 
 class ConnectionEvents(Protocol):
@@ -144,6 +146,16 @@ class SharedConnection:
                 self.negotiated = self.session.negotiated
                 self._lists.read_again()
                 self._subscriptions.reset()
+                await self._read_tools()
+
+    async def _read_tools(self) -> None:
+        """Read the tools of a renewed session if that takes a moment: calls that go on there may need other names."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TOOLS_WITHIN):
+                # Over HTTP, the session for lists may be forgotten too: the second time it is another one.
+                for _ in range(2):
+                    if (session := await self.for_lists()) is not None:
+                        await self._lists.read_if_announced("tool", session, self)
 
     def host_left(self, host: Hashable) -> None:
         """Close the connections of a host whose session has ended."""

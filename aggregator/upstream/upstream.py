@@ -342,8 +342,12 @@ class Upstream:
             while True:
                 if begun is not None:
                     session = begun.session
+                elif (found := self._at_once(caller)) is not None:
+                    session = found
                 else:
-                    session = self._at_once(caller) or await self._sessions.of(caller, request.limit)
+                    session = await self._sessions.of(caller, request.limit)
+                    # The server that comes back may be another version.
+                    request = request.named_now()
                 if caller is not None:
                     caller.sent_in = session.negotiated.version
                 alone = session is not self.shared.session and not session.cheap

@@ -11,7 +11,7 @@ from aggregator.config.settings import AuditConfig
 from aggregator.storage.database import open_database
 from aggregator.storage.records import SERVED
 from aggregator.storage.tables import mcp_tool_call_log
-from tests.faults.app_harness import Json, code_of, server_config
+from tests.faults.app_harness import BOUND, Json, code_of, server_config
 from tests.faults.raw_http import ReceivedRequest, ReplyWriter, raw_http
 from tests.peers.back_channel import AnsweringBackChannel
 from tests.pins_running.pins_harness import ChangingServer, PinsHarness, reworded, running, tool
@@ -336,6 +336,55 @@ async def test_the_header_of_a_request_has_the_sent_name(shop: ChangingServer) -
     assert [(one.headers["mcp-name"], one.message["params"]["name"]) for one in sent] == [
         ("get_order", "get_order")
     ] * 2
+
+
+async def test_a_call_that_waits_while_another_version_of_the_server_starts(shop: ChangingServer) -> None:
+    """It goes out by the name in the list of the server that comes back."""
+    async with running(shop.config(limits={"reconnect_wait": BOUND}), storage=shop.storage) as harness:
+        await harness.settled()
+        shop.says(respelled("get-order", "get_order"), tool("get-invoice"))
+        shared = harness.upstream("shop").shared
+        assert shared.session is not None
+        shared.lose(shared.session, "its process ended")
+        assert harness.upstream("shop").state == "reconnecting"
+        assert await said_by(harness, "shop.get-order") == "get_order was called"
+
+
+@pytest.mark.parametrize("denies", [False, True])
+async def test_a_session_that_another_version_of_the_server_does_not_know(
+    shop: ChangingServer, monkeypatch: pytest.MonkeyPatch, denies: bool
+) -> None:
+    """The call goes on in a new session, by the name that the server gives the tool there, if the rules allow it."""
+    monkeypatch.setattr("aggregator.upstream.shared_connection.TOOLS_WITHIN", BOUND)
+    policies = shop.folder / "policies"
+    policies.mkdir()
+    rules: Json = {"allow": ["shop.*"], "deny": ["shop.get_order"] if denies else []}
+    (policies / "main.yaml").write_text(json.dumps({"agents": {"local": rules}}))
+    async with raw_http() as raw:
+        now, called = [tool("get-order")], list[str]()
+
+        async def known(seen: ReceivedRequest, reply: ReplyWriter) -> None:
+            if seen.session not in raw.sessions:
+                await reply.send(404)
+            elif seen.method == "tools/list":
+                await reply.result(seen, {"tools": now})
+            else:
+                called.append(seen.message["params"]["name"])
+                await reply.result(seen, {"content": [{"type": "text", "text": "done"}]})
+
+        raw.on |= {"tools/list": known, "tools/call": known}
+        config = server_config("shop", type="http", url=raw.url)
+        async with running(config, storage=shop.storage, policies=policies) as harness:
+            await harness.settled()
+            await said_by(harness, "shop.get-order")
+            now[0] = {**tool("get-order"), "name": "get_order"}
+            raw.sessions.clear()
+            answer = await use(harness, "shop.get-order", {})
+    if denies:
+        assert code_of(answer) == "tool_not_allowed"
+    else:
+        assert answer["content"][0]["text"] == "done"
+    assert called == ["get-order", *([] if denies else ["get_order"])]
 
 
 @pytest.mark.parametrize("denies", [False, True])

@@ -184,9 +184,14 @@ class Pipeline:
             checked = Checked(Permitted(call, plan, plan.ruling, entry.record, direct.guards), direct.arguments)
             target = CallTarget(plan.upstream, CALL, plan.tool.name, call.principal, direct.arguments)
             view, host = direct.view, direct.known.host
-            sent_as = plan.tool.sent_as
             relayed = partial(
-                self._relayed, target=target, caller=caller, resumption=None, direct=direct, sent_as=sent_as
+                self._relayed,
+                target=target,
+                caller=caller,
+                resumption=None,
+                direct=direct,
+                sent_as=plan.tool.sent_as,
+                name_to_send=partial(self._resolver.name_of_call, call.principal, plan.tool),
             )
             if view is None:
                 entry.answer_with(await relayed(checked))
@@ -274,8 +279,10 @@ class Pipeline:
             if question is not None:
                 return question
         # Approvals take time, and so do checks of arguments.
-        sent_as = self._resolver.name_to_send(view, tool)
-        return await self._relayed(checked, target, caller, resumption, sent_as=sent_as)
+        name_to_send = partial(self._resolver.name_to_send, view, tool)
+        return await self._relayed(
+            checked, target, caller, resumption, sent_as=name_to_send(), name_to_send=name_to_send
+        )
 
     async def _relayed(
         self,
@@ -286,11 +293,14 @@ class Pipeline:
         direct: DirectCall | None = None,
         *,
         sent_as: str,
+        name_to_send: Callable[[], str],
     ) -> dict[str, Any]:
         """Relay the call, or the rest of a direct one, and prepare the result for the host."""
         record, guards, labels = checked.permitted.record, checked.permitted.guards, _NO_LABELS
         try:
-            result = await self._relay.call_tool(checked, target, caller, resumption, direct, sent_as=sent_as)
+            result = await self._relay.call_tool(
+                checked, target, caller, resumption, direct, sent_as=sent_as, name_to_send=name_to_send
+            )
         except ANSWERED:
             await note(guards, None, record)
             raise

@@ -6,7 +6,7 @@ other module of the gateway calls `Upstream.call`; only `gateway/calls/direct.py
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -74,7 +74,8 @@ class _Outgoing:
 
     `params` go to the upstream except for `_meta`, `given` are the host's. `tool` is the called tool, None for an item.
     `harmless`: a repetition changes nothing. `retry`: why it may be sent again if it gets no answer.
-    `direct`: the call, if it was sent already and charged to its limits.
+    `direct`: the call, if it was sent already and charged to its limits. `name_to_send` returns the name that the
+    server gives the tool now, or raises why it may not be called.
     """
 
     target: CallTarget
@@ -91,9 +92,21 @@ class _Outgoing:
     harmless: bool = False
     retry: str | None = None
     direct: DirectCall | None = None
+    name_to_send: Callable[[], str] | None = None
 
     def __post_init__(self) -> None:
         self.record.sending = self.record.sending._replace(harmless=self.harmless)
+
+    def name_now(self) -> str:
+        """Return the name that the server gives the tool now, for this request and those after it.
+
+        Raises:
+            ToolHeld, NotAllowed: as of `Resolver.name_to_send`.
+        """
+        assert self.name_to_send is not None, "only calls of tools are renamed"
+        name = self.name_to_send()
+        self.params = {**self.params, "name": name}
+        return name
 
     def sent_name(self) -> str | None:
         """Return the name of the tool in the request, if its server spells the approved one otherwise."""
@@ -127,10 +140,12 @@ class Relay:
         direct: DirectCall | None = None,
         *,
         sent_as: str,
+        name_to_send: Callable[[], str],
     ) -> Awaitable[dict[str, Any]]:
         """Send a call of a tool. Return the upstream's result, or a question to the host (`is_complete`).
 
-        `direct` is the call, if it was sent already. `sent_as` is the name that the server gives the tool.
+        `direct` is the call, if it was sent already. `sent_as` is the name that the server gives the tool, and
+        `name_to_send` returns it after a wait for the server, or raises why the tool may not be called then.
 
         Raises:
             OverLimit: a limit of the policy is reached; nothing is sent.
@@ -163,6 +178,7 @@ class Relay:
             ruling.retry is not None,
             ruling.retry,
             direct,
+            name_to_send,
         )
         # The steps before a call were done before this one was sent.
         return self._relay(outgoing, resumption) if direct is None else self._rounds(outgoing, None)
@@ -305,12 +321,13 @@ class Relay:
         deadline = asyncio.get_running_loop().time() + limit if outgoing.retry is not None else 0.0
         headers = outgoing.headers
         direct, outgoing.direct = outgoing.direct, None
+        name_now = outgoing.name_now if outgoing.name_to_send is not None else None
         while True:
             attempts = sum(step.name == "upstream" for step in record.steps)
             trusted = upstream.config.trusted
             meta = self._call_log.meta_onward(params.get("_meta"), record.trace, attempts, trusted=trusted)
             sent = {**params, "_meta": meta} if meta or "_meta" in params else params
-            request = UpstreamRequest(method, sent, limit, outgoing.progress, headers, outgoing.caller)
+            request = UpstreamRequest(method, sent, limit, outgoing.progress, headers, outgoing.caller, name_now)
             try:
                 with attempted(record, upstream.config.id, direct.sent_at if direct is not None else None):
                     try:
@@ -319,7 +336,7 @@ class Relay:
                         if error.code != HEADER_MISMATCH or outgoing.tool is None:
                             raise
                         headers = await self._current_headers(outgoing, outgoing.tool)
-                        result = await upstream.call(request._replace(headers=headers))
+                        result = await upstream.call(request._replace(headers=headers).named_now())
                     finally:
                         sent_as, outgoing.caller.sent_as = outgoing.caller.sent_as, None
                         record.sending = record.sending._replace(
@@ -333,6 +350,8 @@ class Relay:
                     raise
                 log.info("%s is sent again (%s): %s", outgoing.target.what, outgoing.retry, error)
                 await asyncio.sleep(pause)
+                if name_now is not None:
+                    params = {**params, "name": name_now()}
             finally:
                 sent_in = outgoing.caller.sent_in
                 record.sending = record.sending._replace(

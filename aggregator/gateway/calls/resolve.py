@@ -12,6 +12,7 @@ from aggregator.domain.bounds.slices import Slices
 from aggregator.domain.errors import Blame, NotAllowed, UnknownTool
 from aggregator.domain.missing import LoginRequired
 from aggregator.domain.names import Style, loosened, spellings, without_host_prefix
+from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.gateway.constant_time import evenly
 from aggregator.gateway.views.current import CurrentCatalog
@@ -209,6 +210,10 @@ class Resolver:
             said = f"{tool.name} was not called: its server has changed its name, and other rules hold for the new one."
             raise NotAllowed(tool.name, said, blame=Blame(ruling.decision.rule, ruling.decision.source), meant=now)
         return now.sent_as
+
+    def name_of_call(self, principal: Principal, tool: ToolRecord) -> str:
+        """Return what `name_to_send` does, for the caller of a tool."""
+        return self.name_to_send(self._views.of(principal), tool)
 
     def _refuse_held(self, view: View, name: str) -> None:
         held = self.current.held

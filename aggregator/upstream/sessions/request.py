@@ -56,6 +56,7 @@ class UpstreamRequest(NamedTuple):
     on_progress: takes the progress that a host wants.
     headers: for HTTP.
     caller: the host that the request is for; without one, the server can ask no host.
+    name_now: returns the name of the called tool by the server's latest list, or raises why it may not be called now.
     """
 
     method: str
@@ -64,6 +65,13 @@ class UpstreamRequest(NamedTuple):
     on_progress: OnProgress | None = None
     headers: Mapping[str, str] | None = None
     caller: Caller | None = None
+    name_now: Callable[[], str] | None = None
+
+    def named_now(self) -> "UpstreamRequest":
+        """Return the request with the name that its tool has after a wait for another connection."""
+        if self.name_now is None:
+            return self
+        return self._replace(params={**self.params, "name": self.name_now()})
 
 
 class RequestSender:
@@ -93,7 +101,7 @@ class RequestSender:
 
         extends: the seconds of the time limit that progress starts anew; None if it does not.
         """
-        method, params, _, on_progress, headers, caller = request
+        method, params, _, on_progress, headers, caller, _ = request
         progress = CallProgress(running, extends, on_progress, self._redaction, self._alive)
         message = JsonRpcRequest(method, session.addressed(params, caller), progress, headers, running)
         return session.connection.begin(message, receiver)
@@ -143,6 +151,7 @@ class RequestSender:
                         # Nothing was run in a session that the upstream does not know.
                         renewed, before = True, session
                         session = await self._renew(session, caller, limit)
+                        request = request.named_now()
                         if session.back_channel is not before.back_channel:
                             await before.back_channel.leave(running)
                             session.back_channel.enter(running)
