@@ -10,7 +10,7 @@ import sys
 import threading
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -154,14 +154,22 @@ class InProcessHost:
         if progress is not None:
             meta["progressToken"] = name
         params: dict[str, Any] = {"name": name, "arguments": dict(arguments), "_meta": meta | _envelope(elicit)}
-        for _ in range(_INPUT_REQUESTS):
-            result = await self._in_own_loop(self._request("tools/call", params, progress))
-            if elicit is None or result.get("resultType") != "input_required":
-                return result
-            asked = result.get("inputRequests", {})
-            answers = {key: await elicit(question["params"]) for key, question in asked.items()}
-            params |= {"inputResponses": answers, "requestState": result.get("requestState")}
-        raise RpcError(INTERNAL_ERROR, f"{name} was given up: it asked a person {_INPUT_REQUESTS} times.")
+        state: Any = None
+        try:
+            for _ in range(_INPUT_REQUESTS):
+                result = await self._in_own_loop(self._request("tools/call", params, progress))
+                if elicit is None or result.get("resultType") != "input_required":
+                    return result
+                asked, state = result.get("inputRequests", {}), result.get("requestState")
+                answers = {key: await elicit(question["params"]) for key, question in asked.items()}
+                params |= {"inputResponses": answers, "requestState": state}
+            raise RpcError(INTERNAL_ERROR, f"{name} was given up: it asked a person {_INPUT_REQUESTS} times.")
+        except BaseException:
+            # The server may still wait for an answer, which this program does not bring it any more.
+            with suppress(RuntimeError):
+                # A gateway whose loop is closed has ended its calls.
+                self._loop.call_soon_threadsafe(self._app.gateway.input_requests.abandon, state)
+            raise
 
     def from_thread(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the loop of the gateway while this thread waits, and return its result.

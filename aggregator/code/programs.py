@@ -6,7 +6,7 @@ same point: no call of it runs twice.
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
@@ -152,7 +152,7 @@ class RunPrograms:
             if resumption is not None and resumption.parked is not None:
                 with self._call_log.drain.work(_shut_down, counted=False):
                     return await self._input_requests.resume(target, caller, resumption)
-        running = ProgramCalls(self._views, call, caller, record, call_meta)
+        running = ProgramCalls(self._views, call, caller, record, call_meta, self._input_requests.abandon)
         work = partial(self._run, running, arguments["code"])
         with self._call_log.drain.work(partial(self._unfinished, running), counted=False):
             if not caller.modern or caller.abilities == NOTHING:
@@ -222,9 +222,16 @@ class ProgramCalls:
     """The calls of one program; `made` counts them, `calls` has the ended calls of tools."""
 
     def __init__(
-        self, views: Views, call: ToolCall, caller: RequestCaller, record: CallRecord, call_meta: CallMeta
+        self,
+        views: Views,
+        call: ToolCall,
+        caller: RequestCaller,
+        record: CallRecord,
+        call_meta: CallMeta,
+        abandon: Callable[[Any], None],
     ) -> None:
         self._views = views
+        self._abandon = abandon
         self.call = call
         self._caller = caller
         self._call_meta = call_meta
@@ -315,22 +322,35 @@ class ProgramCalls:
         """
         params = {**asked, "_meta": self._meta} if self._meta else asked
         host, call = self._caller.host, self.call
-        for _ in range(ROUNDS):
-            # The policy may be another one by now.
-            view = self._views.of(host.principal)
-            inner = ToolCall(
-                host.principal, params, call.version, call.style, call.conversation, via=RUN_CODE, within=self._within
-            )
-            result = await self._call_meta(inner, view, host, self._channel)
-            if is_complete(result):
-                return result
-            more: dict[str, Any] = {"inputResponses": await self._answers(result.get("inputRequests") or {})}
-            if not more["inputResponses"]:
-                await asyncio.sleep(_PAUSE)
-            if "requestState" in result:
-                more["requestState"] = result["requestState"]
-            params = {**params, **more}
-        raise CallFailed(f"It asked {ROUNDS} times and has not come to an end.")
+        state: Any = None
+        try:
+            for _ in range(ROUNDS):
+                # The policy may be another one by now.
+                view = self._views.of(host.principal)
+                inner = ToolCall(
+                    host.principal,
+                    params,
+                    call.version,
+                    call.style,
+                    call.conversation,
+                    via=RUN_CODE,
+                    within=self._within,
+                )
+                result = await self._call_meta(inner, view, host, self._channel)
+                if is_complete(result):
+                    return result
+                state = result.get("requestState")
+                more: dict[str, Any] = {"inputResponses": await self._answers(result.get("inputRequests") or {})}
+                if not more["inputResponses"]:
+                    await asyncio.sleep(_PAUSE)
+                if "requestState" in result:
+                    more["requestState"] = state
+                params = {**params, **more}
+            raise CallFailed(f"It asked {ROUNDS} times and has not come to an end.")
+        except BaseException:
+            # The server may still wait for an answer, which this program does not bring it any more.
+            self._abandon(state)
+            raise
 
     async def _answers(self, requests: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answers of the host by the keys of the requests; the requests of one call are sent at once."""

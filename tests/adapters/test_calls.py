@@ -19,6 +19,7 @@ from tests.access.recording_toolbox import RecordingToolbox
 from tests.adapters.config_folder import BOUND, ConfigFolder, recording_server, tool_call, tool_message, tools_by_name
 from tests.peers import sdk
 from tests.peers.toolbox import PIXEL, REFUSAL_CODE, REFUSAL_DATA, VENDOR_META, Json, Toolbox, text_result, tool
+from tests.server_requests.entries import FORM, stdio_entry
 
 # What LangChain's own way of calling a function keeps for itself, as the names of arguments.
 TAKEN: Final = ("config", "run_manager", "callbacks", "self", "args", "kwargs", "arguments", "runtime", "input", "type")
@@ -244,6 +245,29 @@ async def test_a_question_may_end_the_run(tmp_path: Path) -> None:
         with pytest.raises(Interrupt):
             await tool_message(tools[0])
     assert not shop.calls
+
+
+async def test_a_question_of_a_server_that_ends_the_run_ends_the_call(tmp_path: Path) -> None:
+    """The server waited for five minutes for an answer that the program does not bring any more.
+
+    With `auto`, the next call would be in another process, and would not see that this one was cancelled.
+    """
+
+    class Interrupt(Exception):
+        pass
+
+    async def elicit(form: Mapping[str, Any]) -> Json:
+        raise Interrupt
+
+    async with open_tools(
+        ConfigFolder(tmp_path, {"one": stdio_entry("legacy", isolation="shared")}), elicit=elicit
+    ) as tools:
+        named = tools_by_name(tools)
+        arguments = {"key": "k", "rounds": [[FORM]]}
+        with pytest.raises(Interrupt):
+            await named["one__ask"].ainvoke(tool_call(named["one__ask"], **arguments))
+        async with asyncio.timeout(BOUND):
+            await named["one__witness"].ainvoke(tool_call(named["one__witness"], entry="cancelled k"))
 
 
 async def test_a_thread_is_a_conversation(tmp_path: Path) -> None:

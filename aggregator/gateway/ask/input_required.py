@@ -87,6 +87,16 @@ class InputRequests:
         if state is not None and parked is not None and state["who"] == _who(principal):
             parked.end()
 
+    def abandon(self, sealed: Any) -> None:
+        """End the call that waits with the question of this state, if one does: no request brings its answer any more.
+
+        For what asked on behalf of a host, and ended; its state was never with the host.
+        """
+        state = self._sealer.peek(sealed)
+        parked = self.parking.get(state["parked"]) if state is not None and "parked" in state else None
+        if parked is not None:
+            parked.shut_out()
+
     async def resumption(
         self, target: AnswerTarget, caller: RequestCaller, params: Mapping[str, Any], *, confirm: ConfirmBy | None
     ) -> Resumption | None:
