@@ -23,10 +23,12 @@ class Caller(Protocol):
     level: the lowest log level that the host wants; None if it has set none.
     sent_in: the revision of the request to the upstream; None until it is sent.
     sent_as: the id of that request, once it has ended; None if it was not sent.
+    sent_over: the isolated connection of the last request of the call, which gets the next one; None if it was shared.
     """
 
     sent_in: str | None
     sent_as: int | None
+    sent_over: str | None
 
     @property
     def host(self) -> Hashable: ...

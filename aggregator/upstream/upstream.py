@@ -260,9 +260,14 @@ class Upstream:
         self._idle.need()
         self._loop.start()
 
-    def keep_alive(self, seconds: float) -> None:
-        """Keep the upstream running for so long without use, while a user answers its question."""
+    def keep_alive(self, seconds: float, connection: str | None) -> None:
+        """Keep the upstream running for so long without use, while a user answers its question.
+
+        connection: the isolated connection that it came over (`Caller.sent_over`).
+        """
         self._idle.keep_alive(seconds)
+        if connection is not None:
+            self._isolated.keep_alive(connection, seconds)
 
     async def wait_unused(self, limit: float) -> bool:
         """Wait until no request is running, at most `limit` seconds; return True if none is."""
@@ -350,6 +355,7 @@ class Upstream:
                     request = request.named_now()
                 if caller is not None:
                     caller.sent_in = session.negotiated.version
+                    caller.sent_over = self._isolated.id_of(session) if session is not self.shared.session else None
                 alone = session is not self.shared.session and not session.cheap
                 try:
                     with InFlight(self, self.health, self._isolated, session, alone=alone, begun=begun):

@@ -80,6 +80,22 @@ async def test_the_answers_of_hosts_that_say_the_same_come_back_to_their_process
         assert [one.app.upstreams["asker"].own_connections for one in shared.running] == [2, 1, None]
 
 
+async def test_an_answer_comes_back_to_the_process_of_a_server_of_its_era(tmp_path: Path) -> None:
+    """A server of 2026-07-28 may keep the matter of its question; without the replica that asked, another takes it."""
+    servers = {"asker": stdio_entry("modern", isolation="per_session")}
+    async with sharing(tmp_path, servers, 2) as shared, turning_host() as host:
+        one, two = shared.running
+        _, interim = await asked(host, one.url, ASK)
+        # This one has a process of its own, which knows nothing of that question.
+        await asked(host, two.url, {"name": "asker.seen", "arguments": {}})
+        _, done = await asked(host, two.url, coming_back(interim, YES))
+        assert json.loads(done["result"]["content"][0]["text"])["answers"] == [[YES]]
+        _, interim = await asked(host, one.url, ASK)
+        await shared.remove(one)
+        _, answer = await asked(host, two.url, coming_back(interim, YES))
+        assert answer["error"]["message"] == "That is no state of mine."
+
+
 async def test_messages_of_sse_may_come_to_any_replica(tmp_path: Path) -> None:
     async with sharing(tmp_path, SERVERS, 2, sse={"enabled": True}) as shared, turning_host() as host:
         one, two = shared.running

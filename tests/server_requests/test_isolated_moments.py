@@ -34,7 +34,7 @@ class Here:
 
 
 def caller(**more: Any) -> Any:
-    given = {"session": "one", "identity": "one", "era": "legacy", "abilities": EVERYTHING}
+    given = {"session": "one", "identity": "one", "era": "legacy", "abilities": EVERYTHING, "sent_over": None}
     return SimpleNamespace(**given | more, account=lambda per: f"account per {per}")
 
 
@@ -138,7 +138,7 @@ def test_the_connection_that_was_idle_for_longest_makes_room() -> None:
 
     def add(name: str, used: float, *, idle: bool = True, lists: bool = False) -> None:
         key: Any = name
-        side: Any = SimpleNamespace(key=key, used=used, idle=idle, lists=lists, session=None)
+        side: Any = SimpleNamespace(key=key, used=used, kept_until=0.0, idle=idle, lists=lists, session=None)
         side.close = lambda: closed.append(name)
         sides.add(side)
 

@@ -161,6 +161,34 @@ async def test_calls_beyond_the_bound_are_not_asked(
     assert sum("may not be asked" in record.message for record in caplog.records) == 1
 
 
+async def test_hosts_with_other_abilities_count_for_the_same_agent(
+    open_harness: OpenHarness, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent had as many processes for each set of abilities, so one agent could take all of a server."""
+    monkeypatch.setattr(f"{SEPARATE}.OF_ONE_AGENT", 2)
+    form_only: Json = {"elicitation": {"form": {}}}
+    forms_and_roots: Json = {**form_only, "roots": {}}
+    harness = open_harness({"one": stdio_entry("legacy")})
+    upstream = harness.app.upstreams["one"]
+    async with AsyncExitStack() as stack:
+        hosts = [
+            await stack.enter_async_context(harness.host("http", MODERN, capabilities=abilities))
+            for abilities in (ABLE, form_only, forms_and_roots, ABLE)
+        ]
+        await prime(hosts[0], key)
+        calls = [(host, asking(f"{key} {at}")) for at, host in enumerate(hosts)]
+        results = [await host.ask("tools/call", params).result() for host, params in calls]
+        assert [result["resultType"] for result in results] == ["input_required"] * 3 + ["complete"]
+        assert "All connections for single hosts are in use." in refusal(results[3])
+        for (host, params), result in [*zip(calls, results, strict=True)][:3]:
+            assert text_as_json(await resume(host, "tools/call", params, result, [accept("me")]).result())["begun"] == 1
+        # Processes that nothing runs in make room for hosts with other abilities.
+        assert upstream.own_connections == 2
+        results = [await host.ask("tools/call", asking(f"{key} again {at}")).result() for at, host in enumerate(hosts)]
+        assert [result["resultType"] for result in results] == ["input_required"] * 3 + ["complete"]
+        assert upstream.own_connections == 2
+
+
 async def test_hosts_that_never_answer_hold_their_processes_for_a_time(
     open_harness: OpenHarness, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

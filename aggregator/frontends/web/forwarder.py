@@ -194,17 +194,31 @@ class Forwarder:
             await passing.fail(HopFailed(f"the replica {owner} is gone", sent=True))
 
     async def resume(
-        self, owner: str, message: dict[str, Any], principal: Principal, scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        """Have a request of 2026-07-28 answered by the replica at which the call waits that it goes on with."""
+        self,
+        owner: str,
+        message: dict[str, Any],
+        principal: Principal,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        *,
+        only: bool,
+    ) -> bool:
+        """Have a request of 2026-07-28 answered by the replica that has what it goes on with.
+
+        `only`: no other can answer it, since the call waits there. Otherwise return False if nothing was sent.
+        """
         request_id = sane_id(message.get("id"))
         lost = AnswerLost("The replica that runs this call ended, or the one on the way to it")
         body, last = encode(message), encode(error_message(request_id, lost))
         try:
             await self.pass_on(owner, f"/{HTTP}{query_of(scope)}", body, principal, scope, receive, send, last)
         except HopFailed as failed:
+            if not (failed.sent or only):
+                return False
             wrong = lost if failed.sent else StaleState(f"what waited for the answer cannot be reached, as {failed}")
             await respond(send, 200, error_message(request_id, wrong))
+        return True
 
     async def bring_answer(self, session: HttpSession, message: dict[str, Any]) -> None:
         """Bring a host's answer to the replica that asked it, if that is another one. One that is gone has no use for

@@ -43,12 +43,14 @@ class Resumption:
     """A host that came back with answers.
 
     `parked` is the call that waits for them. If none does, `more` are the params that the upstream gets in addition.
-    `agreed` names the confirmer of the call, if confirmation was required.
+    `agreed` names the confirmer of the call, if confirmation was required. `over` is the isolated connection that the
+    question came over.
     """
 
     agreed: str | None
     more: dict[str, Any] = field(default_factory=dict)
     parked: ParkedCall | None = None
+    over: str | None = None
     answers: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -69,6 +71,13 @@ class InputRequests:
         """Return the replica with the parked call that a request continues, or None."""
         state = self._sealer.peek(params.get("requestState"))
         by = state["by"] if state is not None and "parked" in state else None
+        return by if isinstance(by, str) else None
+
+    def kept_at(self, params: Mapping[str, Any]) -> str | None:
+        """Return the replica with the parked call that a request continues, or with the connection of its question."""
+        state = self._sealer.peek(params.get("requestState"))
+        kept = state is not None and ("parked" in state or state.get("over") is not None)
+        by = state["by"] if state is not None and kept else None
         return by if isinstance(by, str) else None
 
     def waited(self, params: Mapping[str, Any], version: str | None) -> Mapping[str, Any]:
@@ -118,6 +127,7 @@ class InputRequests:
         found = await self._opened(target, params)
         if confirm is not None and not may_agree(found.agreed, confirm):
             raise StaleState("a person has to agree to it by now")
+        caller.sent_over = found.over
         return found
 
     async def _opened(self, target: AnswerTarget, params: Mapping[str, Any]) -> Resumption:
@@ -145,11 +155,11 @@ class InputRequests:
         if state["pages"]:
             if any(accepted.get(key, {}).get("action") != "accept" for key in state["keys"]):
                 raise not_answered(target, "a page had to be visited first, and was not")
-            return Resumption(state["agreed"])
+            return Resumption(state["agreed"], over=state.get("over"))
         more: dict[str, Any] = {"inputResponses": accepted} if state["keys"] else {}
         if state["state"] is not None:
             more["requestState"] = state["state"]
-        return Resumption(state["agreed"], more)
+        return Resumption(state["agreed"], more, over=state.get("over"))
 
     # -- a request that goes to an upstream
 
@@ -210,6 +220,7 @@ class InputRequests:
             "keys": list(input_round.requests),
             "state": input_round.state,
             "pages": input_round.pages,
+            "over": caller.sent_over,
         }
         sealed = self._sealer.seal(state, STATE_LIFETIME)
         rest = {key: value for key, value in input_round.result.items() if key != "inputRequests"}

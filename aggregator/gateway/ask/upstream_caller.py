@@ -41,7 +41,7 @@ class RequestCaller:
 
     __slots__ = (
         "abilities", "channel", "host", "identity", "lacked", "level", "modern", "parked", "questions", "reported",
-        "sent_as", "sent_in", "token",
+        "sent_as", "sent_in", "sent_over", "token",
     )  # fmt: skip
 
     def __init__(self, host: Host, version: str | None, params: Mapping[str, Any], channel: Channel | None) -> None:
@@ -56,6 +56,7 @@ class RequestCaller:
         self.reported: float | None = None
         self.sent_in: str | None = None
         self.sent_as: int | None = None
+        self.sent_over: str | None = None
         meta = params.get("_meta")
         if not isinstance(meta, dict):
             meta = {}
@@ -148,6 +149,7 @@ class SessionCaller:
     def __init__(self, host: Host, abilities: HostCapabilities, questions: Questions = NO_QUESTIONS) -> None:
         self.sent_in: str | None = None
         self.sent_as: int | None = None
+        self.sent_over: str | None = None
         self.questions = questions
         self.host = host
         self.abilities = abilities

@@ -284,7 +284,7 @@ class Relay:
                             break
                         await caller.questions.ask()
                         asked = next_round(target, caller, result)
-                    target.upstream.keep_alive(STATE_LIFETIME)
+                    target.upstream.keep_alive(STATE_LIFETIME, caller.sent_over)
                     if caller.modern:
                         result = await self._input_requests.pass_on(target, caller, asked, record.decision.approved_by)
                         break

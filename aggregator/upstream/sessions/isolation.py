@@ -281,21 +281,50 @@ class IsolatedSessions:
             abilities = NOTHING
         elif together and not base.cheap and not self._clients.single:
             abilities = EVERYTHING
+        asked = self._that_asked(caller, SideKey(scope, era, abilities, account=account))
+        if asked is not None:
+            return asked
         for number in count():
             key = SideKey(scope, era, abilities, number, account)
             side = self._sides.get(key)
-            if side is not None and alone and self._connector.habit.late and side.idle:
+            if side is not None and alone and era == "legacy" and self._connector.habit.late and side.idle:
                 # What the server may still ask for an earlier call would reach the host of this one.
                 side.close()
             if side is None or side.over:
-                if alone and number >= OF_ONE_AGENT and not base.cheap and self._connector.habit.separates:
-                    said = f"{number} connections for calls of one agent, all in use."
+                bounded = alone and not base.cheap and self._connector.habit.separates
+                # Hosts with other abilities have connections of their own, which count too.
+                if bounded and not self._sides.has_room_in(scope, OF_ONE_AGENT):
+                    said = f"{OF_ONE_AGENT} connections for calls of one agent, all in use."
                     raise UpstreamUnavailable(self._config.value.id, f"{self._config.value.id} has {said}")
                 return self._open(key, base.transport, owner)
             if side.free if alone else not (together and self._connector.habit.asks and side.ambiguous(caller)):
                 side.used = asyncio.get_running_loop().time()
                 return side
         raise AssertionError("unreachable: there is always another number")
+
+    def _that_asked(self, caller: Caller, key: SideKey) -> SideConnection | None:
+        """Return the connection whose server asked in this call before, if the call may go there again.
+
+        The server may keep the matter of its question there. One of 2026-07-28 asks by results, which name their call.
+        """
+        side = self._sides.named(caller.sent_over) if caller.sent_over is not None else None
+        if side is None or (side.key.scope, side.key.era, side.key.account) != (key.scope, key.era, key.account):
+            return None
+        if key.era != "modern" and not side.free:
+            return None
+        side.used = asyncio.get_running_loop().time()
+        return side
+
+    def id_of(self, session: UpstreamSession) -> str | None:
+        """Return the id of the connection of a session; None if it is no isolated one."""
+        side = self._sides.of(session)
+        return side.id if side is not None else None
+
+    def keep_alive(self, id: str, seconds: float) -> None:
+        """Keep a connection open for so long without use, while a user answers a question of its server."""
+        side = self._sides.named(id)
+        if side is not None:
+            side.kept_until = max(side.kept_until, asyncio.get_running_loop().time() + seconds)
 
     def answered(self, session: UpstreamSession) -> None:
         """Take note of an answered call, if its session is isolated."""
@@ -457,7 +486,7 @@ class IsolatedSessions:
         while not any(end.done() for end in ends):
             limit = self._config.value.limits.idle_timeout or IDLE_LIMIT
             await asyncio.wait(ends, timeout=limit / 4, return_when=asyncio.FIRST_COMPLETED)
-            if side.idle and not side.lists and loop.time() - side.used > limit:
+            if side.idle and not side.lists and loop.time() > max(side.used + limit, side.kept_until):
                 return
 
 

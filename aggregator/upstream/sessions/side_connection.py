@@ -1,6 +1,7 @@
 """The isolated connections of an upstream: the calls that wait for one, the hosts that share it, and its end."""
 
 import asyncio
+import secrets
 from collections.abc import Hashable, Iterator
 from typing import Final, NamedTuple
 
@@ -37,12 +38,14 @@ class SideKey(NamedTuple):
 class SideConnection:
     """One connection beside the shared one, from the first call that needs it.
 
+    id: the name under which the next request of a call finds it, in no other process the same.
     key: its purpose.
     owner: the only host that it is for; None if several may use it.
     lists: lists are read over it.
     opened: done with its session, or with the error that prevented it.
     closing: done when it is to be closed.
     used: the time of the last use, of the event loop.
+    kept_until: the time until which it stays open without use, since a user answers a question of its server.
     waiting: the hosts of the calls that wait for it.
     unanswered: calls in a row without an answer.
     refused: the server refused the connection.
@@ -50,6 +53,7 @@ class SideConnection:
 
     def __init__(self, key: SideKey, owner: Caller | None, lists: bool) -> None:
         loop = asyncio.get_running_loop()
+        self.id = secrets.token_urlsafe(9)
         self.key = key
         self.owner = owner
         self.lists = lists
@@ -57,6 +61,7 @@ class SideConnection:
         self.opened: asyncio.Future[UpstreamSession] = loop.create_future()
         self.closing: asyncio.Future[None] = loop.create_future()
         self.used = loop.time()
+        self.kept_until = 0.0
         self.waiting: list[Hashable] = []
         self.unanswered = 0
         self.refused = False
@@ -131,14 +136,25 @@ class SideConnections:
         """Return the connection for this use; None if there is none."""
         return self._sides.get(key)
 
+    def named(self, id: str) -> SideConnection | None:
+        """Return the connection with this id, if calls can use it."""
+        return next((side for side in self._sides.values() if side.id == id and not side.over), None)
+
     def has_room(self, key: SideKey) -> bool:
         """Return True if there may be one more connection; the one that was idle for longest is closed for it."""
-        if len(self._sides) < key.at_most:
+        return self._make_room(list(self._sides.values()), key.at_most)
+
+    def has_room_in(self, scope: Hashable, at_most: int) -> bool:
+        """Return True if a scope may have one more of `at_most` connections, in the same way."""
+        return self._make_room([side for side in self if side.key.scope == scope and not side.over], at_most)
+
+    def _make_room(self, sides: list[SideConnection], at_most: int) -> bool:
+        if len(sides) < at_most:
             return True
-        idle = [side for side in self._sides.values() if side.idle and not side.lists]
+        idle = [side for side in sides if side.idle and not side.lists]
         if not idle:
             return False
-        oldest = min(idle, key=lambda side: side.used)
+        oldest = min(idle, key=lambda side: max(side.used, side.kept_until))
         self.remove(oldest)
         oldest.close()
         return True
