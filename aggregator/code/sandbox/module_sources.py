@@ -23,6 +23,7 @@ from aggregator.code.sandbox.more_sources import (
     TYPING,
     UUID,
 )
+from aggregator.code.sandbox.pprint_source import PPRINT
 from aggregator.code.sandbox.small_sources import COLLECTIONS, HEAPQ, LOGGING, STRING, TEXTWRAP, URLLIB
 from aggregator.code.sandbox.statistics_source import STATISTICS
 from aggregator.code.sandbox.xml_source import XML
@@ -32,21 +33,23 @@ _IO: Final = """
 class _StringIO:
     def __init__(self, initial_value="", newline="\\n"):
         self._text = str(initial_value)
+        # Texts that were written behind it.
+        self._more = []
         self._at = 0
+        self._length = len(self._text)
         self.closed = False
 
     def _to(self, end):
         start = self._at
         self._at = max(start, end)
-        return self._text[start:self._at]
+        return self.getvalue()[start:self._at]
 
     def read(self, size=-1):
-        every = len(self._text)
-        return self._to(every if size is None or size < 0 else min(every, self._at + size))
+        return self._to(self._length if size is None or size < 0 else min(self._length, self._at + size))
 
     def readline(self, size=-1):
-        end = self._text.find("\\n", self._at) + 1
-        end = end if end > 0 else len(self._text)
+        end = self.getvalue().find("\\n", self._at) + 1
+        end = end if end > 0 else self._length
         return self._to(end if size is None or size < 0 else min(end, self._at + size))
 
     def readlines(self, hint=-1):
@@ -54,9 +57,13 @@ class _StringIO:
 
     def write(self, text):
         text = str(text)
-        end = self._at + len(text)
-        self._text = self._text[:self._at] + text + self._text[end:]
-        self._at = end
+        start, self._at = self._at, self._at + len(text)
+        if start == self._length:
+            self._more.append(text)
+        else:
+            whole = self.getvalue()
+            self._text = whole[:start] + "\\0" * (start - len(whole)) + text + whole[self._at:]
+        self._length = max(self._length, self._at)
         return len(text)
 
     def writelines(self, lines):
@@ -64,18 +71,23 @@ class _StringIO:
             self.write(line)
 
     def getvalue(self):
+        if self._more:
+            self._text = "".join([self._text, *self._more])
+            self._more = []
         return self._text
 
     def seek(self, offset, whence=0):
-        self._at = max(0, offset if whence == 0 else (self._at if whence == 1 else len(self._text)) + offset)
+        self._at = max(0, offset if whence == 0 else (self._at if whence == 1 else self._length) + offset)
         return self._at
 
     def tell(self):
         return self._at
 
     def truncate(self, size=None):
-        self._text = self._text[:self._at if size is None else size]
-        return len(self._text)
+        size = self._at if size is None else size
+        self._text = self.getvalue()[:size]
+        self._length = len(self._text)
+        return size
 
     def flush(self):
         pass
@@ -338,22 +350,6 @@ class _Ast:
 _added_ast = _Ast()
 """
 
-_PPRINT: Final = """
-import json as _json
-
-class _Pprint:
-    def pformat(self, value, indent=1, **more):
-        return value if isinstance(value, str) else _json.dumps(value, indent=max(1, indent), ensure_ascii=False)
-
-    def pprint(self, value, **more):
-        print(self.pformat(value))
-
-    def pp(self, value, **more):
-        print(self.pformat(value))
-
-_added_pprint = _Pprint()
-"""
-
 _DATETIME: Final = """
 import datetime as _datetime
 
@@ -390,7 +386,7 @@ SOURCES: Final = {
     "json": _JSON,
     "logging": LOGGING,
     "operator": _OPERATOR,
-    "pprint": _PPRINT,
+    "pprint": PPRINT,
     "pytz": ZONEINFO,
     "re": RE,
     "secrets": SECRETS,

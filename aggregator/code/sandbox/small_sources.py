@@ -74,26 +74,61 @@ _added_collections.OrderedDict = dict
 _added_collections.UserDict = _added_collections.UserList = None
 """
 
-# A sorted list is a heap.
 HEAPQ: Final = """
+_heap_sorted = sorted
+
+def _heap_less(one, other):
+    if sorted is _heap_sorted:
+        return one < other
+    # Another `sorted` knows the order of a program's own instances.
+    return one is not other and sorted([other, one])[0] is one
+
+def _heap_up(heap, start, at):
+    new = heap[at]
+    while at > start:
+        above = (at - 1) >> 1
+        if not _heap_less(new, heap[above]):
+            break
+        heap[at] = heap[above]
+        at = above
+    heap[at] = new
+
+def _heap_down(heap, at):
+    start, end, new = at, len(heap), heap[at]
+    below = 2 * at + 1
+    while below < end:
+        if below + 1 < end and not _heap_less(heap[below], heap[below + 1]):
+            below += 1
+        heap[at] = heap[below]
+        at = below
+        below = 2 * at + 1
+    heap[at] = new
+    _heap_up(heap, start, at)
+
 class _Heapq:
     def heapify(self, heap):
-        heap[:] = sorted(heap)
+        for at in range(len(heap) // 2 - 1, -1, -1):
+            _heap_down(heap, at)
 
     def heappush(self, heap, one):
         heap.append(one)
-        heap[:] = sorted(heap)
+        _heap_up(heap, 0, len(heap) - 1)
 
     def heappop(self, heap):
-        return heap.pop(0)
+        if not heap:
+            raise IndexError("index out of range")
+        last = heap.pop()
+        return self.heapreplace(heap, last) if heap else last
 
     def heappushpop(self, heap, one):
-        self.heappush(heap, one)
-        return heap.pop(0)
+        return self.heapreplace(heap, one) if heap and _heap_less(heap[0], one) else one
 
     def heapreplace(self, heap, one):
-        first = heap.pop(0)
-        self.heappush(heap, one)
+        if not heap:
+            raise IndexError("index out of range")
+        first = heap[0]
+        heap[0] = one
+        _heap_down(heap, 0)
         return first
 
     def nlargest(self, count, values, key=None):
@@ -279,7 +314,9 @@ class _Url:
     def __init__(self, scheme, netloc, path, query, fragment):
         self.scheme, self.netloc, self.path, self.query, self.fragment = scheme, netloc, path, query, fragment
         self.params = ""
-        place = netloc.rpartition("@")[2]
+        user, mark, place = netloc.rpartition("@")
+        self.username, colon, password = user.partition(":") if mark else (None, "", None)
+        self.password = password if colon else None
         name, _, port = place.partition(":")
         self.hostname = name.lower() or None
         self.port = int(port) if port.isdigit() else None

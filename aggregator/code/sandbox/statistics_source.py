@@ -3,7 +3,10 @@
 from typing import Final
 
 STATISTICS: Final = """
+import collections as _statistics_collections
 import math as _math
+
+_LinearRegression = _statistics_collections.namedtuple("LinearRegression", ["slope", "intercept"])
 
 class _Statistics:
     def __init__(self):
@@ -118,6 +121,15 @@ class _Statistics:
         if not spread:
             raise ValueError("at least one of the inputs is constant")
         return self.covariance(x, y) / _math.sqrt(spread)
+
+    def linear_regression(self, x, y, *, proportional=False):
+        x, y = self._pairs(x, y, "linear_regression")
+        middle = (0, 0) if proportional else (self.fmean(x), self.fmean(y))
+        spread = _math.fsum([(one - middle[0]) ** 2 for one in x])
+        if not spread:
+            raise ValueError("x is constant")
+        slope = _math.fsum([(one - middle[0]) * (other - middle[1]) for one, other in zip(x, y)]) / spread
+        return _LinearRegression(slope, 0.0 if proportional else middle[1] - slope * middle[0])
 
     def _pairs(self, x, y, what):
         x, y = list(x), list(y)
