@@ -142,7 +142,7 @@ async def test_what_models_write_at_first_works(sandbox: Sandbox, code: str, tex
         ("import zipfile", "Modules: abc, ast, asyncio"),
         ("from operator import matmul\nmatmul", "Write a lambda."),
         ("from functools import singledispatch\n@singledispatch\ndef f(x): pass", "Choose by isinstance"),
-        ("from contextlib import redirect_stdout\nredirect_stdout", "Of contextlib there are"),
+        ("from contextlib import redirect_stderr\nredirect_stderr", "Of contextlib there are"),
         ("import concurrent.futures\nconcurrent.futures.wait([])", "the executors and as_completed"),
         ("import xml.etree.ElementTree as ET\nET.fromstring('<a/>').remove(1)", "there are tag, text, attrib"),
         ("import xml.dom.minidom as dom\ndom.parseString('<a/>').toxml()", "getElementsByTagName"),

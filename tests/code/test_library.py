@@ -6,6 +6,7 @@ from typing import Final
 
 import pytest
 
+from aggregator.code.sandbox.prelude import FunctionCall
 from aggregator.code.sandbox.sandbox import Sandbox
 from tests.code.test_forms import LIMITS, answer, by_python
 
@@ -63,6 +64,93 @@ counted = Counter({"word" * 5 + str(n): n for n in range(6)}); pp(counted); kept
 out = io.StringIO(); pp({"a": 1}, out); pp({"a": 1}, stream=out, indent=4); print(repr(out.getvalue()))
 own = [1]; own.append(own); print(pformat(own).partition(" with ")[0]); pp({(1, 2): {"a": ()}, (0, 1): b"x"})
 """,
+    "printing into texts": r"""
+import io, sys, contextlib
+buf = io.StringIO()
+with contextlib.redirect_stdout(buf):
+    print("a", 1, sep="-")
+    sys.stdout.write("w\n")
+print(repr(buf.getvalue()))
+def table(rows, out=None):
+    out = out or io.StringIO()
+    for r in rows:
+        print(*r, sep="\t", file=out)
+    return out.getvalue()
+print(table([(1, 2), ("a", None)]), end="")
+b = io.StringIO("abc\ndef\n")
+print(b.readline(), b.tell(), b.read(), b.write("X"), b.getvalue(), b.seek(1), b.write("ZZ"), b.getvalue(), b.truncate(2), repr(b.getvalue()))
+b = io.StringIO(); b.write("x"); b.write("y"); b.seek(0); print(b.read(1), b.read(), b.read() == "", [l for l in io.StringIO("1\n2")])
+import contextlib as c
+def chatty():
+    print("inside")
+    return 5
+with c.redirect_stdout(io.StringIO()) as first:
+    x = chatty()
+    with c.redirect_stdout(io.StringIO()) as second:
+        print("deeper")
+    try:
+        with c.redirect_stdout(io.StringIO()): raise ValueError("v")
+    except ValueError as e: print("caught", e)
+print(x, repr(first.getvalue()), repr(second.getvalue()))
+class Tee:
+    def __init__(self): self.parts = []
+    def write(self, text): self.parts.append(text)
+t = Tee(); print("a", 1, file=t, end=""); print("b", file=t); print("".join(t.parts))
+""",
+    "sets": r"""
+parts = [{1, 2, 3}, {2, 3}, {3, 2, 9}]
+print(sorted(set.intersection(*parts)), sorted(set.union(*parts)), sorted(parts[0].difference(*parts[1:])), sorted(set().union(*parts)))
+seen = set(); seen.update(*parts); seen.update([5], (6,)); seen.difference_update([9], {1}); print(sorted(seen))
+seen.intersection_update({2, 3, 5}); seen.symmetric_difference_update([2, 7]); print(sorted(seen), frozenset([1]).union([2], [3]) == frozenset([1, 2, 3]))
+options = {}; options.update({"a": 1, "b": 2}, c=3); print(options)
+""",
+    "more of sets": r"""
+a = {1, 2, 3}
+a.update([7], {8}, (9,)); print(sorted(a), sorted(a.union([4], [5])), sorted(a.intersection([1, 7], {7})), sorted(a.difference([1], [2])), sorted(set().union(*[{1}, {2}])), sorted(set.union({1}, {2})), sorted(set.intersection(*[{1, 2}, {2, 3}])), a.symmetric_difference([1]) is None)
+a.difference_update([7, 8]); a.intersection_update({1, 9, 2}); print(sorted(a)); a.symmetric_difference_update({1, 5}); print(sorted(a))
+a |= {3}; a &= {3, 5}; a -= {5}; a ^= {4}; print(sorted(a), frozenset({1}).union({2}, {3}) == {1, 2, 3})
+d = {}; d.update({"a": 1}); d.update([("b", 2)], c=3); print(d)
+from collections import Counter
+c = Counter(); c.update("ab"); c.update(a=2); print(c)
+def evens():
+    yield 2
+    yield 4
+print(sorted({1}.union(evens())), sorted({1}.union(*[evens(), [9]])), {1}.union() == {1}, sorted(set().union(*({n} for n in range(3)))))
+""",
+    "format_map": r"""
+class Default(dict):
+    def __missing__(self, key): return "{" + key + "}"
+print("{a} {b}".format_map(Default(a=1)), "{a[x]} {b!r} {a[y]:>5}!".format_map({"a": {"x": 1, "y": 2}, "b": 3}))
+from collections import defaultdict
+print("{x} {y}".format_map(defaultdict(lambda: "-", x=1)))
+try: "{q}".format_map({})
+except KeyError as e: print(e)
+tpl = "Dear {name}, {{literal}} {total:,.2f}"
+print(tpl.format(**{"name": "A", "total": 1234.5}), tpl.format_map({"name": "B", "total": 2}))
+""",
+    "queues": r"""
+import asyncio
+async def worker(q, out):
+    while True:
+        try:
+            n = q.get_nowait()
+        except asyncio.QueueEmpty:
+            break
+        try:
+            out.append((await call_tool("fails" if n == 13 else "one", {"n": n}))["n"])
+        except Exception as e:
+            out.append(str(e))
+        finally:
+            q.task_done()
+async def main():
+    q, out = asyncio.Queue(maxsize=3), []
+    for n in (1, 13, 2): q.put_nowait(n)
+    try: q.put_nowait(0)
+    except asyncio.QueueFull: print("full", q.qsize())
+    await asyncio.gather(*[worker(q, out) for _ in range(2)])
+    print(sorted(map(str, out)), q.empty())
+asyncio.run(main())
+""",
     "parts of addresses and a line": r"""
 from urllib.parse import urlsplit, urlparse
 u = urlsplit("https://user:p%40ss@Host:8080/p?q#f"); print(u.username, u.password, u.hostname, u.port, urlparse("http://a.b").username, urlparse("http://me@a.b").password, urlparse("http://me@a.b").username)
@@ -77,3 +165,19 @@ slope, intercept = statistics.linear_regression([0, 1, 2], [1, 3, 5]); print(slo
 async def test_a_program_prints_what_python_prints(sandbox: Sandbox, name: str) -> None:
     wanted = await asyncio.to_thread(by_python, PROGRAMS[name])
     assert (await sandbox.run(PROGRAMS[name], answer, LIMITS, "agent")).text.rstrip("\n") == wanted
+
+
+
+async def test_a_result_that_is_too_deep_is_named(sandbox: Sandbox) -> None:
+    async def deep(call: FunctionCall) -> str:
+        return "[" * 300 + "]" * 300
+
+    failure = (await sandbox.run("call_tool('t')", deep, LIMITS, "agent")).failure
+    assert failure is not None
+    assert failure.endswith("JSON with more than 200 levels: call the tool without a program.")
+
+
+async def test_a_long_text_is_printed_in_good_time(sandbox: Sandbox) -> None:
+    """The text grows by what is printed, and is not written anew each time."""
+    code = "import io\nout = io.StringIO()\nfor n in range(3000): print('x' * 5000, file=out)\nout.tell()"
+    assert (await sandbox.run(code, answer, LIMITS, "agent")).text == "15003000"

@@ -153,6 +153,9 @@ class _Event:
             pause = min(2 * pause, 0.25)
         return True
 
+# Nothing else raises these, as there are no files.
+_QueueEmpty, _QueueFull = IsADirectoryError, NotADirectoryError
+
 class _Queue:
     def __init__(self, maxsize=0):
         self.maxsize, self._kept, self._open = maxsize, [], 0
@@ -176,13 +179,13 @@ class _Queue:
 
     def put_nowait(self, one):
         if self.full():
-            raise RuntimeError("the queue is full")
+            raise _QueueFull("the queue is full")
         self._open += 1
         self._kept.append(one)
 
     def get_nowait(self):
         if not self._kept:
-            raise RuntimeError("the queue is empty")
+            raise _QueueEmpty("the queue is empty")
         return self._kept.pop(0)
 
     def task_done(self):
@@ -201,6 +204,8 @@ class _Queue:
 
 class _Asyncio:
     Queue = _Queue
+    QueueEmpty = _QueueEmpty
+    QueueFull = _QueueFull
     Lock = _Lock
     TaskGroup = _TaskGroup
     TimeoutError = TimeoutError

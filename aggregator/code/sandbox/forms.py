@@ -24,6 +24,7 @@ from aggregator.code.sandbox.methods import LACKING_METHODS, METHODS, SUB, Metho
 from aggregator.code.sandbox.more_sources import RE
 from aggregator.code.sandbox.parts import ASKS_PARTS, PARTS, PartForms
 from aggregator.code.sandbox.refusal import Refusal
+from aggregator.code.sandbox.sets import LACKING_SETS, SETS, SetForms
 from aggregator.code.sandbox.syntax import last_name, lines_of
 from aggregator.code.sandbox.tasks import LACKING_TASKS, TASKS, TaskForms, makes_tasks
 from aggregator.code.sandbox.times_source import TIMES
@@ -38,7 +39,7 @@ _LACKING: Final = re.compile(
     r"|\bnext\s*\(|\bdef\s+__(?!init__|repr__|str__|eq__|hash__|enter__|exit__)\w+__"
     r"|\bfield[ \t]*\([^)]{0,200}?\b(?:repr|compare|hash|init)[ \t]*=|\basync[ \t]+with\b"
     r"|@[ \t]*(?:\w+\.)*(?:property|staticmethod|classmethod|cached_property)\b|\bissubclass\b|"
-    + "|".join((LACKING_ERRORS, LACKING_INITS, LACKING_TASKS, LACKING_METHODS))
+    + "|".join((LACKING_ERRORS, LACKING_INITS, LACKING_TASKS, LACKING_METHODS, LACKING_SETS))
 )
 # Expressions stand in it too.
 _FORMATTED: Final = re.compile(r"(?<!\w)(?:[fF][rR]?|[rR][fF])[\"']")
@@ -132,12 +133,13 @@ def _written(code: str, tree: ast.Module) -> tuple[str, str, Lines]:
     zones = has_zones(tree)
     if zones:
         tree = ZoneForms().visit(tree)
+    sets = SetForms(own)
     methods = MethodForms(own, managers, attributes_of(tree))
-    tree = methods.visit(tree)
+    tree = methods.visit(sets.visit(tree))
     # What zones need comes with their module.
     prelude = (PARTS if asked.changed else "") + (ERRORS if errors.changed else "")
     prelude += (INITS if inits.changed else "") + (FUNCTION_ATTRIBUTES if functions.changed else "")
-    prelude += (TASKS if tasks else "") + ("\n" if zones else "")
+    prelude += (SETS if sets.changed else "") + (TASKS if tasks else "") + ("\n" if zones else "")
     if methods.changed:
         prelude += METHODS + (TIMES if methods.times else "") + (f"{RE}{SUB}" if methods.subs else "")
     if lazy or facts.classes or facts.ordered or _asks_kinds(tree):

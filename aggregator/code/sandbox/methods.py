@@ -47,6 +47,7 @@ LACKING_METHODS: Final = (
 
 METHODS: Final = """
 import datetime as _x_datetime
+import re as _x_re
 from collections import namedtuple as _x_named_tuple
 
 _x_IsoCalendarDate = _x_named_tuple("IsoCalendarDate", ["year", "week", "weekday"])
@@ -148,7 +149,10 @@ def _x_method_popitem(one, *given, **more):
     return key, one.pop(key)
 
 def _x_method_format_map(one, values):
-    return one.format(**values) if isinstance(one, str) else one.format_map(values)
+    if not isinstance(one, str):
+        return one.format_map(values)
+    names = _x_re.findall(r"\\{([^{}!:.\\[]+)", one.replace("{{", ""))
+    return one.format(**{name: values[name] for name in names})
 
 def _x_method_is_integer(one):
     if isinstance(one, float):

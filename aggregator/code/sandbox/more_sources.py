@@ -79,6 +79,10 @@ class _ContextLib:
     nullcontext = _Given
     ExitStack = _Stack
 
+    # The class is there if a program has this name (`rewriting`).
+    def redirect_stdout(self, stream):
+        return _x_Redirected(stream)
+
     def asynccontextmanager(self, function):
         return lambda *given, **more: _x_AsyncManager(function(*given, **more))
 

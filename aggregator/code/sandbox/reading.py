@@ -14,7 +14,7 @@ from aggregator.code.sandbox.modules import with_modules
 from aggregator.code.sandbox.prelude import awaits, masked, prelude_for, program_of
 from aggregator.code.sandbox.quotes import with_other_quotes
 from aggregator.code.sandbox.refusal import Refusal
-from aggregator.code.sandbox.rewriting import MAPS, rewritten
+from aggregator.code.sandbox.rewriting import rewritten
 from aggregator.code.sandbox.syntax import lines_of
 from aggregator.system.own_module import start_module
 
@@ -78,11 +78,11 @@ def read_program(written: str) -> ReadProgram:
     program = with_other_quotes(own)
     named = masked(program)
     forms = formed(program, named)
-    code, maps = rewritten(forms.code, masked(forms.code))
+    code, more = rewritten(forms.code, masked(forms.code))
     without_texts = masked(code)
     awaited = awaits(without_texts)
     code, modules = with_modules(code, without_texts)
-    prelude = prelude_for(awaited) + (MAPS if maps else "") + modules + forms.prelude + SHOWN
+    prelude = prelude_for(awaited) + more + modules + forms.prelude + SHOWN
     text = lines_of(own)
     lines = Lines.same(text) if forms.lines is None else forms.lines._replace(text=tuple(text))
     return ReadProgram(with_end(code), apart(prelude, named), awaited, lines)

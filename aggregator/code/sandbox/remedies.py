@@ -52,6 +52,7 @@ _REMEDIES: Final = tuple(
         ),
         (r"^NameError: name '(exit|quit)'|^AttributeError: module 'sys' has no attribute 'exit'|^SystemExit", _ENDS),
         (r"^RuntimeError: Internal error in monty: exceptions can only be called with", "An exception takes one text."),
+        (r"^NameError: name '(bytearray|memoryview)'", "Use bytes: bytes([1, 2]), or b''.join(parts)."),
         (
             r"^NameError",
             "A tool is called by call_tool('server.tool', {arguments}), and raises RuntimeError if it fails.",
@@ -80,7 +81,8 @@ _REMEDIES: Final = tuple(
         (r"^AttributeError: '_Functools' object has", "Choose by isinstance in one function."),
         (
             r"^AttributeError: '_ContextLib' object has",
-            "Of contextlib there are contextmanager, asynccontextmanager, closing, suppress, nullcontext, ExitStack.",
+            "Of contextlib there are contextmanager, asynccontextmanager, closing, suppress, nullcontext, ExitStack, "
+            "redirect_stdout.",
         ),
         (r"^AttributeError: '_Operator' object has", "Write a lambda."),
         (r"^AttributeError: '_ElementTree' object has", "Of ElementTree there are fromstring and parse."),
@@ -100,6 +102,10 @@ _REMEDIES: Final = tuple(
             _RESULT,
         ),
         (r"^TypeError: '(int|float|bool)' object is not subscriptable", _RESULT),
+        (
+            r"^json\.JSONDecodeError: recursion limit",
+            "A program cannot read JSON with more than 200 levels: call the tool without a program.",
+        ),
         (r"^TypeError: the JSON object must be str|^json\.JSONDecodeError|^JSONDecodeError", _READ),
         (r"^KeyError: '?(content|structuredContent|result|isError)'?$", _RESULT),
         (r"^PermissionError|^RuntimeError: 'os\.\w+' is not supported", _NO_FILES),

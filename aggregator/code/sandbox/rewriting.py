@@ -19,6 +19,7 @@ _TYPES: Final = ("str", "list", "dict")
 _SEMAPHORE: Final = re.compile(rf"(?<!\w)(?P<name>{_NAME})[ \t]*=[ \t]*(?:asyncio\.)?(?:Bounded)?Semaphore\(")
 _ASYNC_WITH: Final = re.compile(rf"\basync[ \t]+with[ \t]+(?P<what>(?:self\.)?(?P<name>{_NAME}))(?=[ \t]*:)")
 _MAPS: Final = re.compile(r"(?<![\w.])(?:map|filter)\(")
+_PRINTS_TO: Final = re.compile(r"\bfile[ \t]*=|\bredirect_stdout\b")
 
 # A call of a tool cannot stand below a built-in function.
 MAPS: Final = """
@@ -29,12 +30,36 @@ def filter(function, values):
     return iter([one for one in values if (one if function is None else function(one))])
 """
 
+# The interpreter prints to its own streams alone.
+PRINTS: Final = """
+_x_output, _x_streams = print, []
+
+def print(*given, sep=" ", end="\\n", file=None, flush=False):
+    if file is None and _x_streams:
+        file = _x_streams[-1]
+    if hasattr(file, "write"):
+        file.write((" " if sep is None else sep).join([str(one) for one in given]) + ("\\n" if end is None else end))
+    else:
+        _x_output(*given, sep=sep, end=end, file=file)
+
+class _x_Redirected:
+    def __init__(self, stream):
+        self._stream = stream
+
+    def __enter__(self):
+        _x_streams.append(self._stream)
+        return self._stream
+
+    def __exit__(self, *failure):
+        _x_streams.pop()
+"""
+
 
 class Rewritten(NamedTuple):
-    """A program in the forms that the interpreter has, and whether it needs the functions of `MAPS`."""
+    """A program in the forms that the interpreter has, and what it needs of `MAPS` and `PRINTS`."""
 
     code: str
-    maps: bool
+    prelude: str
 
 
 def rewritten(code: str, masked: str) -> Rewritten:
@@ -50,7 +75,8 @@ def rewritten(code: str, masked: str) -> Rewritten:
         for found in _ASYNC_WITH.finditer(masked)
         if found["name"] in semaphores
     )
-    return Rewritten(_edited(code, edits), _MAPS.search(masked) is not None)
+    prelude = (MAPS if _MAPS.search(masked) else "") + (PRINTS if _PRINTS_TO.search(masked) else "")
+    return Rewritten(_edited(code, edits), prelude)
 
 
 def _edited(code: str, edits: Iterable[tuple[int, int, str]]) -> str:
