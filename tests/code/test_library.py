@@ -11,6 +11,100 @@ from aggregator.code.sandbox.sandbox import Sandbox
 from tests.code.test_forms import LIMITS, answer, by_python
 
 PROGRAMS: Final = {
+    "loops that are left with await": r"""
+def gen(n):
+    try:
+        for i in range(n): yield i
+    finally: print("cleanup", n)
+import asyncio
+async def later():
+    for v in gen(3):
+        found = await call_tool("one", {"n": v})
+        if found["n"] == 1: return found["n"]
+print(asyncio.run(later()))
+""",
+    "loops that are left": r"""
+from contextlib import contextmanager
+def gen(n=5):
+    try:
+        for i in range(n):
+            yield i
+    finally:
+        print("cleanup", n)
+for v in gen():
+    if v == 1: break
+print("post")
+def find(x):
+    for i, v in enumerate(gen(4), start=10):
+        if v == x:
+            return i
+    else:
+        print("else")
+print(find(2), find(9))
+def outer():
+    for v in gen(3):
+        yield v * 2
+def outer2():
+    yield from gen(2)
+for v in outer():
+    print(v)
+    break
+for v in outer2():
+    break
+print("x")
+for v in gen(1):
+    for w in gen(2):
+        break
+    continue
+else:
+    print("else2")
+class Pager:
+    def __init__(self): self.open = 0
+    @contextmanager
+    def session(self):
+        self.open += 1
+        try: yield self
+        finally:
+            self.open -= 1
+            print("closed session")
+    def pages(self):
+        with self.session():
+            n = 1
+            while True:
+                items = call_tool("page", {"page": n})["items"]
+                for i in items: yield i
+                n += 1
+p = Pager()
+for issue in p.pages():
+    print(issue, p.open)
+    if issue >= 3: break
+print(p.open)
+def retrying():
+    for n in (12, 13, 14):
+        try:
+            yield call_tool("fails" if n == 13 else "one", {"n": n})
+        except RuntimeError as e:
+            print("skip", e)
+for i in retrying(): print(i["n"])
+g = gen(7)
+for v in g: break
+print("kept", next(g))
+g.close()
+def closed_twice():
+    with Pager().session() as one:
+        yield from gen(one.open + 1)
+for v in closed_twice(): break
+def waits():
+    try: yield 1
+    except GeneratorExit:
+        print("leaves")
+        raise
+for v in waits():
+    if v: break
+def bare():
+    for v in gen(1): return
+print(bare())
+""",
     "heaps": r"""
 import heapq
 h = [5, 3, 8, 1, 9, 2]
@@ -166,6 +260,12 @@ async def test_a_program_prints_what_python_prints(sandbox: Sandbox, name: str) 
     wanted = await asyncio.to_thread(by_python, PROGRAMS[name])
     assert (await sandbox.run(PROGRAMS[name], answer, LIMITS, "agent")).text.rstrip("\n") == wanted
 
+
+async def test_an_error_in_a_loop_over_a_generator_has_its_line(sandbox: Sandbox) -> None:
+    code = "def g():\n    try: yield 1\n    finally: pass\nfor n in g():\n    if not n: break\n    raise KeyError('k')"
+    assert (await sandbox.run(code, answer, LIMITS, "agent")).failure == (
+        "Traceback (most recent call last):\n  line 6\n    raise KeyError('k')\nKeyError: k"
+    )
 
 
 async def test_a_result_that_is_too_deep_is_named(sandbox: Sandbox) -> None:

@@ -20,6 +20,7 @@ from aggregator.code.sandbox.generators import GeneratorForms
 from aggregator.code.sandbox.generators_source import GENERATORS
 from aggregator.code.sandbox.html_source import HTML_PARSER
 from aggregator.code.sandbox.inits import INITS, LACKING_INITS, InitForms
+from aggregator.code.sandbox.left_loops import LeftLoopForms
 from aggregator.code.sandbox.methods import LACKING_METHODS, METHODS, SUB, MethodForms, attributes_of
 from aggregator.code.sandbox.more_sources import RE
 from aggregator.code.sandbox.parts import ASKS_PARTS, PARTS, PartForms
@@ -148,7 +149,7 @@ def _written(code: str, tree: ast.Module) -> tuple[str, str, Lines]:
         prelude += (CONTAINERS if facts.containers else "") + (ATTRIBUTES if "__getattr__" in facts.methods else "")
         prelude += (HTML_PARSER if facts.readers else "") + (ENCODER if facts.encoders else "")
     if lazy:
-        tree = GeneratorForms(own).visit(tree)
+        tree = GeneratorForms(own).visit(LeftLoopForms(tree).visit(tree))
         prelude += GENERATORS
     new = ast.unparse(ast.fix_missing_locations(tree))
     if len(new) > max(_MOST_NEW, _MOST_TIMES * len(code)):

@@ -15,6 +15,14 @@ _x_END = _x_End()
 def _x_is_error(error, kinds):
     return isinstance(error, kinds)
 
+def _x_close(one):
+    if isinstance(one, _x_Generator):
+        one.close()
+
+def _x_leave(iterator, thrown):
+    if isinstance(thrown, GeneratorExit):
+        _x_close(iterator)
+
 class _x_Generator:
     def __init__(self, step):
         self._step, self._begun, self._done, self.returned = step, False, False, None

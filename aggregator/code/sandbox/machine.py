@@ -203,7 +203,8 @@ class _Machine:
             self._add(assign(iterator, call("_x_iter", node.value)), assign("_x_sent", ast.Constant(None)))
             self._go(following)
             self._now = following
-            self._thrown()
+            # A generator that is closed closes the one whose values it passes on.
+            self._thrown(ast.Expr(call("_x_leave", name(iterator), name("_x_thrown"))))
             done = self._new()
             self._add(
                 assign(out, call("_x_next", name(iterator), name("_x_sent"))),
@@ -219,13 +220,14 @@ class _Machine:
         if kept is not None:
             self._add(ast.Assign(kept.targets, result))
 
-    def _thrown(self) -> None:
-        """Add the raising of an error that was thrown into the generator."""
+    def _thrown(self, *first: ast.stmt) -> None:
+        """Add the raising of an error that was thrown into the generator, after other statements."""
         waiting = ast.Compare(name("_x_thrown"), [ast.IsNot()], [ast.Constant(None)])
         self._add(
             ast.If(
                 waiting,
                 [
+                    *first,
                     assign("_x_out", name("_x_thrown")),
                     assign("_x_thrown", ast.Constant(None)),
                     ast.Raise(name("_x_out")),
