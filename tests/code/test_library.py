@@ -11,6 +11,28 @@ from aggregator.code.sandbox.sandbox import Sandbox
 from tests.code.test_forms import LIMITS, answer, by_python
 
 PROGRAMS: Final = {
+    "kinds of errors": r"""
+import json
+from collections import Counter
+seen = Counter()
+hints = {KeyError: "key", ValueError: "value", RuntimeError: "tool"}
+for f in (lambda: {}["k"], lambda: int("x"), lambda: call_tool("fails"), lambda: 1 / 0, lambda: json.loads("{"), lambda: [][1], lambda: None.x):
+    try:
+        f()
+    except Exception as e:
+        seen[type(e)] += 1
+        kind = type(e)
+        print(type(e) is ZeroDivisionError, type(e) in (KeyError, IndexError), hints.get(type(e), "none"), kind.__name__, type(e) == json.JSONDecodeError, type(e).__name__, kind is AttributeError)
+print(seen[KeyError], seen[ZeroDivisionError], type(1), type([]) is list, type(seen) is Counter, type(None))
+""",
+    "kinds of own errors": r"""
+class Failed(Exception): pass
+class Other(Failed): pass
+for one in (Failed("a"), Other("b"), ValueError("c"), KeyError("d")):
+    try: raise one
+    except (Failed, ValueError, KeyError) as e: print(type(e) is Failed, type(e) in (Other, KeyError), type(e) == ValueError, type(e).__name__, isinstance(e, Failed))
+x = Failed("q"); print(type(x) is Failed, type(5) is int, {"a": 1}, type("x") == str)
+""",
     "loops that are left with await": r"""
 def gen(n):
     try:

@@ -19,6 +19,10 @@ _TYPES: Final = ("str", "list", "dict")
 _SEMAPHORE: Final = re.compile(rf"(?<!\w)(?P<name>{_NAME})[ \t]*=[ \t]*(?:asyncio\.)?(?:Bounded)?Semaphore\(")
 _ASYNC_WITH: Final = re.compile(rf"\basync[ \t]+with[ \t]+(?P<what>(?:self\.)?(?P<name>{_NAME}))(?=[ \t]*:)")
 _MAPS: Final = re.compile(r"(?<![\w.])(?:map|filter)\(")
+# type(e) == KeyError, but not type(e).__name__.
+_ASKS_KIND: Final = re.compile(r"(?<![\w.])type(?=\([ \t]*\w+[ \t]*\)(?![ \t]*\.))")
+_EXCEPT: Final = re.compile(r"\bexcept\b")
+_OWN_TYPE: Final = re.compile(r"\b(?:def|for)[ \t]+type\b|(?m:^[ \t]*type\b(?![ \t]*\())")
 _PRINTS_TO: Final = re.compile(r"\bfile[ \t]*=|\bredirect_stdout\b")
 
 # A call of a tool cannot stand below a built-in function.
@@ -54,9 +58,23 @@ class _x_Redirected:
         _x_streams.pop()
 """
 
+# The class of an error is another one than its name stands for.
+KINDS: Final = """
+_x_kinds = {repr(kind): kind for kind in (
+    ArithmeticError, AssertionError, AttributeError, Exception, FileNotFoundError, ImportError, IndexError, KeyError,
+    LookupError, MemoryError, ModuleNotFoundError, NameError, NotImplementedError, OSError, OverflowError,
+    PermissionError, RecursionError, RuntimeError, StopIteration, TimeoutError, TypeError, UnicodeDecodeError,
+    ValueError, ZeroDivisionError, _json.JSONDecodeError,
+)}
+
+def _x_type_of(one):
+    kind = type(one)
+    return _x_kinds.get(repr(kind), kind) if isinstance(one, Exception) else kind
+"""
+
 
 class Rewritten(NamedTuple):
-    """A program in the forms that the interpreter has, and what it needs of `MAPS` and `PRINTS`."""
+    """A program in the forms that the interpreter has, and what it needs of `MAPS`, `PRINTS` and `KINDS`."""
 
     code: str
     prelude: str
@@ -75,7 +93,11 @@ def rewritten(code: str, masked: str) -> Rewritten:
         for found in _ASYNC_WITH.finditer(masked)
         if found["name"] in semaphores
     )
+    kinds = _ASKS_KIND.finditer(masked) if _EXCEPT.search(masked) and not _OWN_TYPE.search(masked) else ()
+    asked = [(*found.span(), "_x_type_of") for found in kinds]
+    edits += asked
     prelude = (MAPS if _MAPS.search(masked) else "") + (PRINTS if _PRINTS_TO.search(masked) else "")
+    prelude += KINDS if asked else ""
     return Rewritten(_edited(code, edits), prelude)
 
 
