@@ -11,6 +11,12 @@ from aggregator.code.sandbox.sandbox import Sandbox
 from tests.code.test_forms import LIMITS, answer, by_python
 
 PROGRAMS: Final = {
+    "lines of text": r"""
+import textwrap
+body = "  Steps:\n\n1. run `make 2`\n2. see  error\tE100\n\n\nSee well-known pages.  Two spaces  "
+for width in (10, 14, 20, 40): print(textwrap.fill(body, width), textwrap.wrap(body, width, initial_indent="- ", subsequent_indent="  "), sep="\n")
+print(textwrap.wrap("   averyveryverylongword x", 8), textwrap.wrap("  abcdefgh i", 8), textwrap.wrap(""), textwrap.wrap("  \n "))
+""",
     "kinds of errors": r"""
 import json
 from collections import Counter

@@ -255,14 +255,19 @@ _added_string = _String()
 TEXTWRAP: Final = """
 class _TextWrap:
     def _pieces(self, text):
-        found = []
-        for word in text.split():
-            start, space = 0, " "
+        found, space = [], ""
+        text = "".join([" " if one in "\\n\\r\\v\\f" else one for one in text.expandtabs(8)])
+        for place, word in enumerate(text.split(" ")):
+            space += " " if place else ""
+            if not word:
+                continue
+            start = 0
             for at in range(1, len(word) - 1):
                 if word[at] == "-" and word[at - 1].isalpha() and word[at + 1].isalpha():
                     found.append((space, word[start:at + 1]))
                     start, space = at + 1, ""
             found.append((space, word[start:]))
+            space = ""
         return found
 
     def wrap(self, text, width=70, initial_indent="", subsequent_indent="", break_long_words=True, **more):
@@ -270,12 +275,15 @@ class _TextWrap:
             raise ValueError(f"invalid width {width} (must be > 0)")
         lines, line, empty = [], initial_indent, True
         for space, piece in self._pieces(text):
-            space = "" if empty else space
+            space = "" if empty and lines else space
             while piece and len(line) + len(space) + len(piece) > width:
                 room = max(width - len(line) - len(space), 1 if empty else 0)
                 whole = len(piece) <= width - len(subsequent_indent) or not break_long_words
                 if whole and empty:
-                    break
+                    if not space:
+                        break
+                    space = ""
+                    continue
                 if not whole and room > 0:
                     line, piece = line + space + piece[:room], piece[room:]
                 lines.append(line)
