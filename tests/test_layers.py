@@ -91,6 +91,8 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.skills.finder", "aggregator.catalog.search.index"): "13 ms; in a thread",
     ("aggregator.skills.finder", "aggregator.catalog.search.relevance"): "13 ms with the index; on demand",
     ("aggregator.gateway.views.finder", "aggregator.intent.match.intent"): "37 ms; in a thread",
+    ("aggregator.gateway.meta.search_tools", "aggregator.catalog.search.relevance"): "3 MiB; only for a search",
+    ("aggregator.intent.meta_tool", "aggregator.intent.match.intent"): "4 MiB; only for a message",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.index"): "13 ms; in a thread",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.relevance"): "13 ms with the index; on demand",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.explain"): "13 ms with the index; on demand",

@@ -176,7 +176,9 @@ class Dispatcher:
     async def _settle(self) -> None:
         """Wait until the servers have come up: neither an index nor checks ahead of calls are worth a delay of them."""
         await self._supervisor.wait_all_tried(SETTLE)
-        self._finder.begin()
+        # The tables of search take 15 MiB. A host whose list has all of a few tools hardly ever searches.
+        if await self._host_lists.expects_searches():
+            self._finder.begin()
 
     def end_work(self) -> None:
         """End every request and call that is still under way, each with words for its host."""
@@ -337,6 +339,8 @@ class Dispatcher:
             await self._startup.settled()
         await self._host_lists.prepare(request.host)
         style, listing = self._host_lists.tools_for(request.host)
+        if self._exposure.is_short(listing):
+            self._finder.begin()
         self.list_changes.record_sent(request.host, "tools", self._host_lists.tools_seen(request.host))
         return await self._host_lists.page(request, "tools", "tool", listing, style)
 

@@ -71,6 +71,12 @@ class HostLists:
         pins = self._exposure.pins or view.rulebook is not None
         return pins or self.extent(view, host) not in ("search", "code")
 
+    async def expects_searches(self) -> bool:
+        """Return whether lists have the meta tools in place of all tools, or all tools are many to choose from."""
+        if not {self._expose, *self._expose_at.values()}.isdisjoint(("search", "code")):
+            return True
+        return await self._slices.run(self._exposure.is_too_much(self._current.tools.tools))
+
     def tools_for(self, host: Host) -> tuple[Style, Listing]:
         """Return the spelling of names for a host, and its list of tools."""
         view = self._views.of(host.principal)

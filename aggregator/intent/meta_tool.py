@@ -5,7 +5,6 @@ from typing import Any, Final
 from aggregator.catalog.describe.levels import shown_name
 from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.meta.tool import MetaTool, MetaToolCall, meta_record
-from aggregator.intent.match.intent import snippet
 from aggregator.wire.codec import encode
 
 _LIMIT: Final = 10
@@ -22,6 +21,8 @@ async def match_intent(asking: MetaToolCall) -> str:
     found = await asking.finder.match(asking.view, asking.arguments["message"], _LIMIT)
     body: dict[str, Any] = {"intent": found.intent, "tools": [shown_name(tool) for tool in found.tools]}
     if found.intent != "none":
+        from aggregator.intent.match.intent import snippet
+
         text = snippet(found)
         body |= {"rule": found.rule, "server": found.server, "snippet": text, "tokens": estimate(text)}
     return encode(body).decode()

@@ -1,7 +1,10 @@
 """Searching while the index is being built: an answer that says so, never an error, and what is indexed is found."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -17,6 +20,7 @@ from tests.meta.conftest import MetaHarness, OpenHarness
 from tests.peers.toolbox import Json
 from tests.polling import until
 
+ROOT: Final = Path(__file__).resolve().parents[2]
 MANY: Final = 600
 TOOLS: Final = {
     "shop": [tool(f"order_{number:04d}", description="Orders pencils and paper.") for number in range(MANY)],
@@ -200,6 +204,42 @@ async def test_tables_are_read_before_the_first_search_and_not_on_the_event_loop
         await harness.text(harness.host("local"), "search_tools", query="pencils")
     assert read
     assert all(read)
+
+
+async def test_tables_are_not_read_for_lists_with_all_of_a_few_tools(open_harness: OpenHarness) -> None:
+    """Proves: F5. They take memory; the list of an agent that has the meta tools in place of all has them read."""
+    policies = {"agents": {"short": {"allow": ["**"], "expose": "search"}, "local": {"allow": ["**"]}}}
+    async with open_harness(policies, tools=PAPER, servers=OF_PAPER) as harness:
+        gateway = harness.app.gateway
+        await gateway._settle()
+        assert {"first.first_0", "bad.bad_0"} <= {tool["name"] for tool in await harness.listed(harness.host("local"))}
+        assert not gateway._finder._begun.is_set()
+        await harness.listed(harness.host("short"))
+        assert gateway._finder._begun.is_set()
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [({}, False), ({"expose": "all"}, False), ({"expose": "search"}, True), ({"expose_budget": 10}, True)],
+)
+async def test_tables_are_read_ahead_where_hosts_will_search(
+    open_harness: OpenHarness, settings: Json, expected: bool
+) -> None:
+    """Proves: F5. Once the servers have come up."""
+    async with open_harness(tools=PAPER, servers=OF_PAPER, **settings) as harness:
+        await harness.app.gateway._settle()
+        assert harness.app.gateway._finder._begun.is_set() is expected
+
+
+def test_meta_tools_are_loaded_without_the_tables_of_search_and_intent() -> None:
+    """Proves: F5. A gateway whose hosts never search would keep 20 MiB for nothing."""
+    check = (
+        "import sys; from aggregator.gateway.meta.registry import load_meta_tools; load_meta_tools();"
+        "late = ('catalog.search.index', 'catalog.search.query', 'intent.match.intent');"
+        "print(*({f'aggregator.{name}' for name in late} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
 
 
 async def test_an_index_that_failed_whole_is_made_again(

@@ -6,7 +6,7 @@ servers are away: their tools stay in the catalog as long as they are known. Onl
 start here, or waits for a sign-in.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
@@ -128,6 +128,16 @@ class Exposure:
             size += len(render(tool, "canonical"))
         return size // _BYTES
 
+    def is_too_much(self, tools: Iterable[ToolRecord]) -> Steps[bool]:
+        """Return whether a list of these tools costs more than `auto` allows, one tool in a step."""
+        size = 0
+        for tool in tools:
+            yield
+            size += len(render(tool, "canonical"))
+            if size // _BYTES > self._budget:
+                return True
+        return False
+
     def is_short(self, listing: Listing) -> bool:
         """Return whether a list holds the meta tools in place of all tools."""
         return is_short(listing)
@@ -146,7 +156,7 @@ class Exposure:
         return (*reads_on, self._meta[REPORT_TOOL].record) if REPORT_TOOL in self._meta else reads_on
 
     def _listed(self, view: View, whole: Listing, expose: Expose) -> Steps[Listing]:
-        if expose == "all" or (expose == "auto" and not (yield from self._too_much(whole))):
+        if expose == "all" or (expose == "auto" and not (yield from self.is_too_much(whole.tools))):
             added = self._added(view)
             return Listing((*whole.tools, *added)) if len(whole) and added else whole
         reads_on = self._reads_on(view, whole=False)
@@ -161,15 +171,6 @@ class Exposure:
 
     def _is_pinned(self, view: View, tool: ToolRecord) -> bool:
         return view.ruling(tool).pinned or any(fnmatchcase(tool.name, pattern) for pattern in self._pinned)
-
-    def _too_much(self, whole: Listing) -> Steps[bool]:
-        size = 0
-        for tool in whole.tools:
-            yield
-            size += len(render(tool, "canonical"))
-            if size // _BYTES > self._budget:
-                return True
-        return False
 
 
 def is_short(listing: Listing) -> bool:

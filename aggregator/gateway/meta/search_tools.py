@@ -3,7 +3,6 @@
 from typing import Final
 
 from aggregator.catalog.describe.levels import shown_name
-from aggregator.catalog.search.relevance import ENGLISH
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.cut import quoted
 from aggregator.gateway.meta.name_resolution import all_servers, is_every_server, no_server
@@ -97,6 +96,8 @@ def _behind(found: list[ToolRecord], cursor: str) -> int | None:
 
 async def _nothing(asking: MetaToolCall, query: str, server: str | None) -> str:
     """Return the text for an empty result: similar names, the servers, and those that cannot be searched now."""
+    from aggregator.catalog.search.relevance import ENGLISH
+
     finder, view = asking.finder, asking.view
     servers = finder.servers(view)
     sentences = [f"No tool fits {quoted(query)}. {ENGLISH}" if query else "There are no tools."]

@@ -164,7 +164,7 @@ class Finder:
         self._stale.set()
 
     def begin(self) -> None:
-        """Let `run` index from now on; the first search does so too."""
+        """Let `run` index from now on. Idempotent; the first search does so too."""
         self._begun.set()
 
     async def run(self) -> None:
@@ -203,7 +203,8 @@ class Finder:
             self._failures, self._due = self._failures + 1, asyncio.get_running_loop().time() + pause
 
     async def wait_indexed(self) -> None:
-        """Wait until the index holds the current tools."""
+        """Wait until the index holds the current tools; see to it that it is built."""
+        self.begin()
         await self._fresh.wait()
 
     def tools(self, view: View) -> tuple[ToolRecord, ...]:
