@@ -88,6 +88,9 @@ class Sequence:
     async def _check(self, process: int, key: ScopeKey, place: Place) -> None:
         self._begin(process, key, place)
         found = set(await self._states[process].state(key, "mail.send", decides=True))
+        # Calls without a task go by facts that are kept from one to the next.
+        known = self._states[process].known_at_once(key, decides=True)
+        assert known is None or known.labels == found, (place, known, found)
         surely = self._reference.surely(process, place, self._clock())
         perhaps = self._reference.perhaps(process, place, self._clock())
         if self._storage is None:

@@ -5,7 +5,7 @@ makes it laxer.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Final, NamedTuple
 
 from aggregator.domain.decision import Decision
@@ -52,7 +52,7 @@ def decide_flow(base: Decision, flow: ToolFlow, state: FlowState, now: float) ->
 
     The reason of a stricter one names the reads, their times, and the rule with its place. `now`: seconds since 1970.
     """
-    rule = rule_in_force(flow, state)
+    rule = rule_in_force(flow, state.keys())
     if rule is None or base.verdict == "deny":
         return base
     reason = f"{_read(rule, state, now)}, and after that {_shown(flow.name)} {_OUTCOMES[rule.then]} ({rule})"
@@ -62,14 +62,18 @@ def decide_flow(base: Decision, flow: ToolFlow, state: FlowState, now: float) ->
     return Decision("confirm", both, f"{reason}; besides, {base.reason}", str(rule.place), people=base.people)
 
 
-def rule_in_force(flow: ToolFlow, state: FlowState) -> FlowRule | None:
-    """Return the strictest flow rule about a call that holds in this state, or None."""
-    if state:
-        there = state.keys()
+def rule_in_force(flow: ToolFlow, labels: Set[str]) -> FlowRule | None:
+    """Return the strictest flow rule about a call that holds after reads with these labels, or None."""
+    if labels:
         for rule in flow.rules:
-            if there >= rule.after:
+            if labels >= rule.after:
                 return rule
     return None
+
+
+def labels_told(labels: Iterable[str]) -> str | None:
+    """Return labels in the form of a record; None if there are none."""
+    return " ".join(sorted(labels)) or None
 
 
 def how_long_ago(seconds: float) -> str:

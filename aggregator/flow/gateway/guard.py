@@ -21,11 +21,10 @@ from aggregator.domain.decision import Decision
 from aggregator.domain.errors import NotRecorded
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.trace_context import begin as begin_trace
-from aggregator.flow.decide.decide_flow import FlowState, ToolFlow, decide_flow, rule_in_force
+from aggregator.flow.decide.decide_flow import ToolFlow, decide_flow, labels_told
 from aggregator.flow.gateway.call_flow import AskedFlow, CallFlow, scope_of
 from aggregator.flow.gateway.questions import refuse_late
 from aggregator.flow.gateway.refusals import FlowDenied, FlowWithheld
-from aggregator.flow.gateway.scopes import ScopeKey
 from aggregator.flow.gateway.states import FlowStates
 from aggregator.gateway.call_log import CallLog
 from aggregator.gateway.host import Host
@@ -63,21 +62,6 @@ class FlowGuard:
             if scope.kind == "session":
                 await self.states.note_listed(scope)
 
-    def begin(
-        self,
-        rulebook: Rulebook,
-        flow: ToolFlow,
-        host: Host,
-        trace: TraceContext,
-        name: str,
-        within: TraceContext | None = None,
-    ) -> CallFlow:
-        """Return the flow of a tool call or of a read of an item, which begins."""
-        call = self.flow_of(rulebook, flow, host, trace, name, within)
-        if call.scope.kind == "session":
-            self.begin_session(call.scope, host)
-        return call
-
     def flow_of(
         self,
         rulebook: Rulebook,
@@ -91,10 +75,11 @@ class FlowGuard:
         scope = scope_of(host, trace, within, by_key=rulebook.one_conversation)
         return CallFlow(scope, flow.labels, flow.name or name, rulebook.decay, rulebook.flow.decisive)
 
-    def begin_session(self, scope: ScopeKey, host: Host) -> None:
-        """Note a call in the scope of a session."""
-        # Who calls before a list of tools was sent knows the names from another session: see `Host.listed`.
-        self.states.scopes.begin(scope, self.states.now(), takes_over=not host.listed)
+    def begin(self, call: CallFlow, host: Host) -> None:
+        """Note that a call of a tool or a read of an item begins, if it is in a session."""
+        if call.scope.kind == "session":
+            # Who calls before a list of tools was sent knows the names from another session: see `Host.listed`.
+            self.states.scopes.begin(call.scope, self.states.now(), takes_over=not host.listed)
 
     async def decide(
         self,
@@ -137,13 +122,6 @@ class FlowGuard:
         if decision.verdict == "deny":
             raise FlowDenied.by(call.name, decision, meant)
         return replace(decision, told=True), call
-
-    def allows(self, flow: ToolFlow, scope: ScopeKey) -> FlowState | None:
-        """Return the labels of a conversation in which no rule speaks against a call, if known without waiting; else
-        None.
-        """
-        state = self.states.at_once(scope, decides=bool(flow.rules))
-        return None if state and rule_in_force(flow, state) is not None else state
 
     async def may_stand_in(self, base: Decision, flow: ToolFlow, call: CallFlow) -> bool:
         """Return whether a tool with this decision and flow may answer in place of the one that is called: no flow rule
@@ -219,11 +197,6 @@ class FlowGuard:
             raise NotRecorded(call.name, said)
         if labels & call.decisive and not self.states.alone(call.scope):
             raise FlowWithheld.of(call.name)
-
-
-def labels_told(state: FlowState) -> str | None:
-    """Return the labels of a state in the form of a record, or None."""
-    return " ".join(sorted(state)) if state else None
 
 
 def _length(items: Any) -> int:

@@ -7,11 +7,12 @@ from aggregator.domain.call_record import CallRecord, TraceContext
 from aggregator.domain.decision import Decision
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.trace_context import begin
-from aggregator.flow.decide.decide_flow import NO_FLOW, FlowState, ToolFlow
+from aggregator.flow.decide.decide_flow import NO_FLOW, ToolFlow, rule_in_force
 from aggregator.flow.gateway.call_flow import AskedFlow, CallFlow, scope_of
-from aggregator.flow.gateway.guard import FlowGuard, labels_told
+from aggregator.flow.gateway.guard import FlowGuard
 from aggregator.flow.gateway.questions import QuestionFlow
 from aggregator.flow.gateway.refusals import FlowDenied
+from aggregator.flow.gateway.scopes import KnownLabels
 from aggregator.gateway.hooks import CallGuard, CallHook, KeptRead, PermitAtOnce, Questions, Subject
 from aggregator.gateway.host import Host
 from aggregator.gateway.resolved_item import ResolvedItem
@@ -63,36 +64,38 @@ class FlowCall(CallGuard):
 
 
 class FlowCallAtOnce(FlowCall):
-    """A call that was permitted at once, in a conversation with the labels of `state`."""
+    """A call that was permitted at once, in a conversation with the labels of `known`."""
 
-    __slots__ = ("_ruling", "_state")
+    __slots__ = ("_known", "_ruling")
 
-    def __init__(self, guard: FlowGuard, flow: CallFlow, ruling: Ruling, state: FlowState) -> None:
+    def __init__(self, guard: FlowGuard, flow: CallFlow, ruling: Ruling, known: KnownLabels) -> None:
         self._guard = guard
         self._flow = flow
         self._ruling = ruling
-        self._state = state
+        self._known = known
 
     def enter(self, record: CallRecord) -> None:
         """See `CallGuard`."""
-        record.flow = labels_told(self._state)
+        record.flow = self._known.told
 
     def questions(self, record: CallRecord) -> Questions:
         """See `CallGuard`."""
         base, of = self._ruling.decision, self._ruling.flow
-        return QuestionFlow(self._guard, self._flow._replace(base=base, of=of, read=frozenset(self._state)), record)
+        return QuestionFlow(self._guard, self._flow._replace(base=base, of=of, read=self._known.labels), record)
 
 
 class FlowPermit:
     """The flow rules about the calls of one tool by one host, under one rulebook."""
 
-    __slots__ = ("_flow", "_goes_by_trace", "_guard", "_ruling")
+    __slots__ = ("_allowed_after", "_flow", "_goes_by_trace", "_guard", "_ruling")
 
     def __init__(self, guard: FlowGuard, rulebook: Rulebook, host: Host, ruling: Ruling, tool: ToolRecord) -> None:
         self._guard = guard
         self._ruling = ruling
         self._flow = guard.flow_of(rulebook, ruling.flow, host, _NO_TRACE, tool.name)
         self._goes_by_trace = self._flow.scope.kind == "key" and not rulebook.one_conversation
+        # The last labels after which no rule speaks against a call.
+        self._allowed_after: KnownLabels | None = None
 
     def permit(self, host: Host, trace: TraceContext, /) -> CallGuard | None:
         """See `PermitAtOnce`."""
@@ -100,10 +103,17 @@ class FlowPermit:
         if self._goes_by_trace:
             if trace.parent_id is not None:
                 flow = flow._replace(scope=scope_of(host, trace))
-        elif flow.scope.kind == "session":
-            guard.begin_session(flow.scope, host)
-        state = guard.allows(self._ruling.flow, flow.scope)
-        return FlowCallAtOnce(guard, flow, self._ruling, state) if state is not None else None
+        else:
+            guard.begin(flow, host)
+        ruling = self._ruling
+        known = guard.states.known_at_once(flow.scope, decides=bool(ruling.flow.rules))
+        if known is None:
+            return None
+        if known is not self._allowed_after:
+            if rule_in_force(ruling.flow, known.labels) is not None:
+                return None
+            self._allowed_after = known
+        return FlowCallAtOnce(guard, flow, ruling, known)
 
 
 class FlowHook(CallHook):
@@ -124,7 +134,8 @@ class FlowHook(CallHook):
         rulebook = view.rulebook
         assert rulebook is not None, "flow rules are in a rulebook"
         flow = _flow_of(view, target)
-        call = self._guard.begin(rulebook, flow, host, record.trace, target.name, subject.within)
+        call = self._guard.flow_of(rulebook, flow, host, record.trace, target.name, subject.within)
+        self._guard.begin(call, host)
         waited = subject.waited.get(_WAITED)
         decision, call = await self._guard.decide(
             subject.decision,
@@ -150,7 +161,8 @@ class FlowHook(CallHook):
         if rulebook is None or not flow.rules:
             return None
         # Without a trace: nothing of the request says which one it belongs to.
-        call = self._guard.begin(rulebook, flow, host, begin(), item.name)
+        call = self._guard.flow_of(rulebook, flow, host, begin(), item.name)
+        self._guard.begin(call, host)
         return await self._guard.stricter(decision, flow, call)
 
     async def listed(self, rulebook: Rulebook | None, host: Host) -> None:
@@ -172,7 +184,8 @@ class FlowHook(CallHook):
             return
         flow = view.ruling(tool).flow if tool is not None else NO_FLOW
         name = tool.name if tool is not None else _PROGRAM
-        call = self._guard.begin(rulebook, flow, read.host, read.record.trace, name, read.within)
+        call = self._guard.flow_of(rulebook, flow, read.host, read.record.trace, name, read.within)
+        self._guard.begin(call, read.host)
         await self._guard.bring(call, flow.labels.union(read.labels), read.record)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final, Literal, NamedTuple
 
-from aggregator.flow.decide.decide_flow import FlowState, LabelSource
+from aggregator.flow.decide.decide_flow import FlowState, LabelSource, labels_told
 from aggregator.flow.storage import CALLED, LISTED, FlowClear, FlowRow
 from aggregator.wire.codec import encode
 
@@ -86,6 +86,32 @@ class ScopeLabel:
     stored: float = 0.0
 
 
+class KnownLabels(NamedTuple):
+    """The labels of a scope that count from `since` to before `until`, while `Scopes` makes no other change.
+
+    `told`: the same in the form of a record.
+    """
+
+    labels: frozenset[str]
+    told: str | None
+    since: float
+    until: float
+    changes: int
+
+
+class Renewal(NamedTuple):
+    """The labels that results bring again: each place of one in memory, and for how many seconds it counts there.
+
+    No row has to be written before `until`, while `Scopes` makes no other change.
+    """
+
+    labels: frozenset[str]
+    decay: float
+    places: tuple[tuple[ScopeLabel, float], ...]
+    until: float
+    changes: int
+
+
 @dataclass(slots=True)
 class Scope:
     """The labels that calls of one scope brought, which was first heard of at `opened`.
@@ -95,6 +121,8 @@ class Scope:
 
     `of_key` names the scope of its key. Of a session: it `takes_over` what its key knew when it was opened, once it has
     `begun`, unless it had `listed` before, here or elsewhere. `told`: a row says that it called before it listed.
+
+    `known` and `renewal` save calls without a task the work of the call before.
     """
 
     key: ScopeKey
@@ -106,6 +134,8 @@ class Scope:
     takes_over: bool = False
     listed: bool = False
     told: bool = False
+    known: KnownLabels | None = None
+    renewal: Renewal | None = None
     of_key: ScopeKey = field(init=False)
 
     def __post_init__(self) -> None:
@@ -128,6 +158,8 @@ class Scopes:
         self._forgotten: dict[ScopeOwner, dict[str, ScopeLabel]] = {}
         # Scopes with a label that is in no row yet.
         self._unwritten: dict[ScopeKey, None] = {}
+        # Counts the changes after which other labels may count, in any scope.
+        self._changes = 0
 
     def __repr__(self) -> str:
         return f"<Scopes {len(self._scopes)}, {len(self._unwritten)} to be written>"
@@ -157,6 +189,19 @@ class Scopes:
             self._scopes.move_to_end(of_key.key)
         return _counted(scope, of_key, now)
 
+    def known(self, scope: Scope, of_key: Scope, now: float) -> KnownLabels:
+        """Return what `use` does without the calls that brought the labels: the same object while nothing changes."""
+        self._scopes.move_to_end(scope.key)
+        if of_key is not scope:
+            self._scopes.move_to_end(of_key.key)
+        known = scope.known
+        if known is None or known.changes != self._changes or not known.since <= now < known.until:
+            labels = frozenset(_counted(scope, of_key, now))
+            places = (one.labels[label] for one in (scope, of_key) for label in labels if label in one.labels)
+            until = min((place.expires for place in places if place.expires > now), default=math.inf)
+            known = scope.known = KnownLabels(labels, labels_told(labels), now, until, self._changes)
+        return known
+
     def open(self, key: ScopeKey, now: float) -> None:
         """Load a scope, and its key's scope, into memory; a missing one begins with its owner's labels.
 
@@ -167,6 +212,7 @@ class Scopes:
             if one in self._scopes:
                 self._scopes.move_to_end(one)
                 continue
+            self._changes += 1
             scope = self._scopes[one] = Scope(one, now, loaded=not self._stored)
             for label, known in self._forgotten.get(one.owner, {}).items():
                 scope.labels[label] = ScopeLabel(known.source, known.first, known.expires)
@@ -182,6 +228,7 @@ class Scopes:
             self.open(key, now)
             scope = self._scopes[key]
             scope.begun, scope.takes_over, scope.opened = True, takes_over and not scope.listed, now
+            self._changes += 1
 
     def listed(self, key: ScopeKey, now: float) -> FlowRow | None:
         """Return the row by which other processes know that a session was sent a list; None if it called before."""
@@ -235,6 +282,7 @@ class Scopes:
         """
         now = source.at
         self.open(key, now)
+        self._changes += 1
         new = tuple(sorted(set(labels) - self.state(key, now).keys()))
         for one in with_key(key):
             scope, lasts = self._scopes[one], _lasts(one.kind, decay)
@@ -254,21 +302,39 @@ class Scopes:
         """Record labels that came before and need no row; return False, without a change, if there is any
         other.
         """
-        now, found = source.at, []
+        scope, now = self._scopes.get(key), source.at
+        if scope is None:
+            return False
+        renewal = scope.renewal
+        if (
+            renewal is None
+            or renewal.changes != self._changes
+            or now >= renewal.until
+            or renewal.labels != labels
+            or renewal.decay != decay
+        ):
+            renewal = scope.renewal = self._renewal(key, labels, now, decay)
+            if renewal is None:
+                return False
+        for known, lasts in renewal.places:
+            _renew(known, source, now + lasts)
+        return True
+
+    def _renewal(self, key: ScopeKey, labels: Collection[str], now: float, decay: float) -> Renewal | None:
+        """Return what a result with these labels renews; None if it brings a label or needs a row."""
+        places, until = [], math.inf
         for one in with_key(key):
             scope = self._scopes.get(one)
             if scope is None:
-                return False
+                return None
             lasts = _lasts(one.kind, decay)
-            stored, ends = now + lasts if self._stored else 0.0, _ends(one.kind, now, lasts)
             for label in labels:
                 known = scope.labels.get(label)
-                if known is None or known.expires <= now or known.stored < stored:
-                    return False
-                found.append((known, ends))
-        for known, ends in found:
-            _renew(known, source, ends)
-        return True
+                if known is None or known.expires <= now or (self._stored and known.stored < now + lasts):
+                    return None
+                places.append((known, _ends(one.kind, 0.0, lasts)))
+                until = min(until, known.expires, known.stored - lasts if self._stored else math.inf)
+        return Renewal(frozenset(labels), decay, tuple(places), until, self._changes)
 
     # -- rows
 
@@ -312,6 +378,7 @@ class Scopes:
     ) -> None:
         """Take the rows that were read of a scope and of its key, after `mark` was read."""
         self.open(key, now)
+        self._changes += 1
         for one in with_key(key):
             scope, rows = self._scopes[one], found.get(one.digest, ())
             marks = {row.label: row.first for row in rows if row.label in (LISTED, CALLED)}
@@ -333,6 +400,7 @@ class Scopes:
 
     def clear(self, cleared: FlowClear) -> None:
         """Forget the reads before a clear, in its scopes; later reads are written again."""
+        self._changes += 1
         for owner, labels in self._forgotten.items():
             if cleared.agent_id in (None, owner.agent_id) and not cleared.scopes:
                 self._forgotten[owner] = {name: known for name, known in labels.items() if known.source.at > cleared.at}
@@ -349,6 +417,7 @@ class Scopes:
 
     def doubt(self) -> None:
         """Have everything written again: the database is another one, or was restored."""
+        self._changes += 1
         for scope in self._scopes.values():
             scope.loaded = not self._stored
             self._write_again(scope)

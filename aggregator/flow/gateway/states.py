@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from aggregator.flow.decide.decide_flow import FlowState, LabelSource
 from aggregator.flow.gateway.refusals import FlowUnknown
-from aggregator.flow.gateway.scopes import RESUMED_WITHIN, PlacedRow, ScopeKey, Scopes, with_key
+from aggregator.flow.gateway.scopes import RESUMED_WITHIN, KnownLabels, PlacedRow, Scope, ScopeKey, Scopes, with_key
 from aggregator.storage.engine.change_mark import ChangeMark
 from aggregator.storage.errors import StorageError
 
@@ -93,28 +93,39 @@ class FlowStates:
 
     # -- what a conversation has read
 
-    def at_once(self, key: ScopeKey, *, decides: bool) -> FlowState | None:
-        """Return the labels of a scope that this process has in memory; None if the database must be read.
+    def known_at_once(self, key: ScopeKey, *, decides: bool) -> KnownLabels | None:
+        """Return the labels of a scope that this process has in memory, the same object while they stay the same; None
+        if the database must be read.
 
         `decides`: a flow rule applies to the call.
         """
+        found = self._at_once(key, decides=decides)
+        return None if found is None else self.scopes.known(*found, self.now())
+
+    def at_once(self, key: ScopeKey, *, decides: bool) -> FlowState | None:
+        """Do as `known_at_once`; return the labels with the calls that brought them."""
+        found = self._at_once(key, decides=decides)
+        return None if found is None else self.scopes.use(*found, self.now())
+
+    def _at_once(self, key: ScopeKey, *, decides: bool) -> tuple[Scope, Scope] | None:
+        """Return a scope and that of its key; None if the database must be read."""
         # Every call without a task that flow rules concern passes here: each scope is looked up once.
-        scopes, found, alone = self.scopes, self.scopes.find(key), self.alone(key)
+        found = self.scopes.find(key)
         if self._store is not None and (decides or key.kind != "trace"):
             if found is None or not (found[0].loaded and found[1].loaded):
                 return None
-            if decides and not alone:
+            if decides and not self.alone(key):
                 # Another process may have committed a label since then.
                 mark = self._mark.read()
                 if mark is None or found[0].mark != mark or found[1].mark != mark:
                     return None
-        now = self.now()
         if found is None:
-            if not alone and scopes.called(key, now) is not None:
+            now = self.now()
+            if not self.alone(key) and self.scopes.called(key, now) is not None:
                 return None
-            scopes.open(key, now)
-            return scopes.state(key, now)
-        return None if found[0].untold and not alone else scopes.use(*found, now)
+            self.scopes.open(key, now)
+            return self.scopes.find(key)
+        return None if found[0].untold and not self.alone(key) else found
 
     async def state(self, key: ScopeKey, tool: str, *, decides: bool, resumed: bool = False) -> FlowState:
         """Return the labels of a scope.

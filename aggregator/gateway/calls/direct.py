@@ -348,8 +348,11 @@ class DirectCalls:
             return False
         result = eras.received(result)
         made = self._delivery.deliver_at_once(call.plan, call.known.host, result)
-        if made is None or (call.guards and not all([guard.note_at_once(result, call.trace) for guard in call.guards])):
+        if made is None:
             return False
+        for guard in call.guards:
+            if not guard.note_at_once(result, call.trace):
+                return False
         record = call.record()
         record.result = made
         now = perf_counter()
