@@ -17,6 +17,10 @@ _KINDS: Final = (
 )
 _FLAGS: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _PIECE: Final = 2**20
+# With any ending: `nul.txt` is the null device too.
+_RESERVED: Final = frozenset(
+    {"con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(10))}
+)
 
 
 class NotOrdinary(OSError):
@@ -53,3 +57,8 @@ def _check(status: os.stat_result, path: str | Path) -> None:
         return
     kind = next((said for test, said in _KINDS if test(status.st_mode)), "it is something else")
     raise NotOrdinary(None, f"{kind}, and an ordinary file is wanted", str(path))
+
+
+def is_reserved(name: str) -> bool:
+    """Return whether Windows takes the name of a file for a device, or for another name."""
+    return name.partition(".")[0].lower() in _RESERVED or name.endswith((".", " "))

@@ -19,6 +19,7 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from aggregator.domain.ordinary_files import is_reserved
 from aggregator.domain.patient_files import long_path, patiently
 from aggregator.domain.text.error_text import error_text
 from aggregator.packages.bundle_manifest import MANIFEST
@@ -40,9 +41,6 @@ _DEEPEST: Final = 60
 _PIECE: Final = MIB
 _LINK_TARGET: Final = 4_096
 _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_RESERVED: Final = frozenset(
-    {"con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(10))}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +198,7 @@ def _fault(info: zipfile.ZipInfo) -> str | None:
         return "its path leads out of the folder"
     if any(len(part.encode()) > _LONGEST_PART for part in parts):
         return "its path has a name that is too long"
-    if sys.platform == "win32" and any(_is_reserved(part) for part in parts):
+    if sys.platform == "win32" and any(is_reserved(part) for part in parts):
         return "its path has a name that Windows keeps for itself"
     kind = stat.S_IFMT(info.external_attr >> 16)
     if kind not in (0, stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
@@ -238,10 +236,6 @@ def _stays_inside(name: str, target: str) -> bool:
     parts = [part for part in target.split("/") if part not in ("", ".")]
     ups = next((at for at, part in enumerate(parts) if part != ".."), len(parts))
     return ".." not in parts[ups:] and ups <= name.count("/") and len(parts) > ups
-
-
-def _is_reserved(part: str) -> bool:
-    return part.partition(".")[0].lower() in _RESERVED or part.endswith((".", " "))
 
 
 def _said(error: Exception) -> str:

@@ -70,6 +70,15 @@ def with_keyring(person: Person) -> Person:
     return Person(person.home, person.folder, keyring)
 
 
+def test_no_file_of_a_secret_is_a_device_of_windows(person: Person) -> None:
+    """`nul.API_TOKEN` would be the null device there."""
+    cursor(person, {"nul": {"command": "uvx", "args": ["x"], "env": {"API_TOKEN": "canary-nul-1"}}})
+    person.run("--write", "--secrets", "file")
+    (kept,) = (person.config.parent / "secrets").iterdir()
+    assert (kept.name, kept.read_text()) == ("secret-nul.API_TOKEN", "canary-nul-1\n")
+    assert person.servers["nul"]["env"] == {"API_TOKEN": "${file:secrets/secret-nul.API_TOKEN}"}
+
+
 def test_secrets_move_into_the_keyring(person: Person) -> None:
     person = with_keyring(person)
     with_secrets(person)

@@ -1,5 +1,6 @@
 """Files as Windows has them, acted out: no move while another process reads, long paths, either case."""
 
+import asyncio
 import errno
 import os
 from collections.abc import Callable
@@ -9,8 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aggregator.cli.store import backup
 from aggregator.domain import patient_files
 from aggregator.domain.patient_files import PATIENCE, long_path, move_over, patiently, same_path
+from aggregator.storage.database import open_database
+from aggregator.storage.engine.files import put_in_place, set_aside
+from tests import ON_WINDOWS
 
 
 class Clock:
@@ -121,3 +126,40 @@ def test_a_long_path_is_made_once(name: str, below: int) -> None:
     assert long_path(made, below, windows=True) == made
     assert made.endswith(f"C:\\{name}")
     assert made.startswith("\\\\?\\") == (len(name) + 3 + below >= 240)
+
+
+@pytest.mark.skipif(not ON_WINDOWS, reason="other systems replace a file that is open")
+@pytest.mark.parametrize("road", ["restore", "set aside", "backup"])
+def test_a_file_that_is_read_at_this_moment_is_replaced_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clock: Clock, road: str
+) -> None:
+    """The reader is done at the first pause."""
+    path, new = tmp_path / "database", tmp_path / "new"
+    url = f"sqlite:///{tmp_path / 'from'}"
+    asyncio.run(_make(url))
+    new.write_bytes(b"new")
+    path.write_bytes(b"old")
+    reader = path.open("rb")
+    move = os.replace
+
+    def moved(source: str | Path, target: str | Path) -> None:
+        if not reader.closed:
+            raise PermissionError(13, "The process cannot access the file")
+        move(source, target)
+
+    monkeypatch.setattr(os, "replace", moved)
+    monkeypatch.setattr(clock, "sleep", lambda _: reader.close())
+    if road == "restore":
+        put_in_place(new, path, keep=False)
+        assert path.read_bytes() == b"new"
+    elif road == "set aside":
+        assert set_aside(path).read_bytes() == b"old"
+    else:
+        backup.run(url, path, audit=False, force=True, as_json=True)
+        assert path.read_bytes().startswith(b"\x1f\x8b")
+    assert reader.closed
+
+
+async def _make(url: str) -> None:
+    async with open_database(url):
+        pass

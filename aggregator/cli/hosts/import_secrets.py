@@ -14,6 +14,7 @@ from aggregator.cli.secrets.store import can_store, store, stored_names
 from aggregator.config.files.private_file import write_private
 from aggregator.config.servers.secret_places import SecretPlace, with_references
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.ordinary_files import is_reserved
 
 SecretsChoice = Literal["keep", "keyring", "file"]
 FOLDER: Final = "secrets"
@@ -69,6 +70,9 @@ def _files(config: Path) -> set[str]:
 def _free(wanted: str, taken: set[str]) -> str:
     """Return a name that is not taken, without regard to case, and take it."""
     wanted = re.sub(r"[^A-Za-z0-9._-]", "-", wanted)[:150]
+    if is_reserved(wanted):
+        # Also where it is no device: the folder may be copied to a Windows machine.
+        wanted = f"secret-{wanted.rstrip('.')}"
     folded: Collection[str] = {name.casefold() for name in taken}
     name, number = wanted, 2
     while name.casefold() in folded:

@@ -16,6 +16,7 @@ from aggregator.cli.runtime.event_loop import run_loop
 from aggregator.cli.runtime.tables import print_rows
 from aggregator.cli.runtime.writer import say
 from aggregator.cli.store.printing import left_out_text, progress, rows_text, size_text
+from aggregator.domain.patient_files import move_over
 from aggregator.storage.backup.contents import LEFT_OUT
 from aggregator.storage.backup.copying import BackupReport, back_up
 from aggregator.storage.backup.errors import BackupError
@@ -75,7 +76,7 @@ def _sink(target: Path | None) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        part.replace(target)
+        move_over(part, target)
     finally:
         part.unlink(missing_ok=True)
 

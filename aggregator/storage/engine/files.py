@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from aggregator.domain.patient_files import move_over, patiently
 from aggregator.storage.errors import StorageError, StorageReadOnly
 
 log = logging.getLogger(__name__)
@@ -112,10 +113,10 @@ def put_in_place(new: Path, path: Path, *, keep: bool) -> Path | None:
             _moved(path, aside)
     for part in _parts(path):
         if part != path:
-            part.unlink()
+            patiently(part.unlink)
     with new.open("r+b") as file:  # Windows syncs no file that is open for reading alone
         os.fsync(file.fileno())
-    new.replace(path)
+    move_over(new, path)
     if os.name == "posix":
         folder = os.open(path.parent, os.O_RDONLY)
         try:
@@ -137,7 +138,7 @@ def _free(path: Path, mark: str) -> Path:
 def _moved(path: Path, target: Path) -> Path:
     # The file last: a crash half-way leaves it to be set aside again.
     for part in reversed(_parts(path)):
-        part.rename(Path(f"{target}{part.name.removeprefix(path.name)}"))
+        move_over(part, f"{target}{part.name.removeprefix(path.name)}")
     return target
 
 
