@@ -104,6 +104,7 @@ CURSOR: Final = HostProgram(
     program="cursor",
     header_variable="${env:NAME}",
     reload="Restart Cursor, or switch the entry off and on in its settings under MCP.",
+    errors="`MCP Logs` in its Output panel",
 )
 DEVIN: Final = HostProgram(
     id="devin",
@@ -143,6 +144,7 @@ ZED: Final = HostProgram(
     program="zed",
     shell_path=True,
     reload="Zed takes its settings over when they are saved.",
+    errors="the list of MCP servers in its settings",
 )
 LM_STUDIO: Final = HostProgram(
     id="lm-studio",

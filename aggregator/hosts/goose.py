@@ -92,4 +92,6 @@ GOOSE: Final = HostProgram(
     program="goose",
     shell_path=True,
     reload="Start a new session of Goose.",
+    # Source: https://block.github.io/goose/docs/troubleshooting/known-issues (package runners).
+    errors="a message that the extension failed to start",
 )

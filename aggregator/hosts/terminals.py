@@ -81,5 +81,6 @@ COPILOT_CLI: Final = HostProgram(
     program="copilot",
     shell_path=True,
     reload="Start Copilot CLI again.",
+    errors="`/mcp show NAME`",
     shows="`copilot mcp list` shows the entry.",
 )
