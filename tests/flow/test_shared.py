@@ -640,6 +640,35 @@ async def test_a_session_that_has_listed_elsewhere_is_a_conversation_of_its_own(
     assert await _clear(storage, clock, "ada") >= 1
 
 
+@pytest.mark.parametrize("ahead", [-0.2, 0.2], ids=["behind", "ahead"])
+async def test_clocks_of_replicas_may_differ(open_harness: OpenHarness, clock: MovedClock, ahead: float) -> None:
+    """What one commits before another looks comes before, by whatever clock."""
+    async with open_harness() as one, open_harness() as two:
+        for harness in (one, two):
+            harness.app.replication.enabled = True
+        flow_of(two.app).now = lambda: clock() + ahead
+
+        async def session(name: str, *steps: str) -> list[str]:
+            """Return how the calls of a session ended that lists and calls where the steps say."""
+            ends = []
+            for step, at in (step.split(" at ") for step in steps):
+                harness = {"one": one, "two": two}[at]
+                host = harness.legacy(session=name, listed=False)
+                if step == "lists":
+                    await harness.listed(host)
+                else:
+                    ends.append(await harness.outcome(host, "mail.send"))
+            return ends
+
+        await one.listed(reads := one.legacy(session="reads", listed=False))
+        await one.call(reads, "web.fetch")
+        assert await two.outcome(two.host("ada", MODERN), "mail.send", _meta=traced()) == "not_confirmed"
+        assert await session("a", "calls at two", "lists at one", "calls at one") == ["not_confirmed"] * 2
+        assert await session("b", "calls at one", "lists at two", "calls at two") == ["not_confirmed"] * 2
+        assert await session("c", "lists at one", "calls at two", "calls at one") == ["ok", "ok"]
+        assert await session("d", "lists at two", "calls at one", "calls at two") == ["ok", "ok"]
+
+
 @pytest.mark.parametrize("first", ["mail.list", "mail.send"], ids=["not-decided", "decided"])
 @pytest.mark.parametrize("at", ["there", "a third one"])
 async def test_a_session_that_called_elsewhere_before_it_listed_takes_over(

@@ -25,6 +25,9 @@ _BEYOND: Final = 0.1
 # is valid.
 RESUMED_WITHIN: Final = 960.0
 MOST_SCOPES: Final = 10_000
+# Seconds by which the clocks of two replicas may differ: each errs by half the time of a query
+# (`replicas/group/clock.py`).
+CLOCKS_DIFFER: Final = 0.5
 _DIGITS: Final = 12
 # Scopes kept because a label of theirs is in no row yet; beyond that, the least recently used are dropped too.
 _KEPT_UNWRITTEN: Final = 100
@@ -121,6 +124,7 @@ class Scope:
 
     `of_key` names the scope of its key. Of a session: it `takes_over` what its key knew when it was opened, once it has
     `begun`, unless it had `listed` before, here or elsewhere. `told`: a row says that it called before it listed.
+    `compared`: since it has begun, the rows of its key were read.
 
     `known` and `renewal` save calls without a task the work of the call before.
     """
@@ -134,6 +138,7 @@ class Scope:
     takes_over: bool = False
     listed: bool = False
     told: bool = False
+    compared: bool = False
     known: KnownLabels | None = None
     renewal: Renewal | None = None
     of_key: ScopeKey = field(init=False)
@@ -374,9 +379,18 @@ class Scopes:
                 self._unwritten[key] = None
 
     def take(
-        self, key: ScopeKey, found: Mapping[str, Sequence[FlowRow]], now: float, mark: bytes | None = None
+        self,
+        key: ScopeKey,
+        found: Mapping[str, Sequence[FlowRow]],
+        now: float,
+        mark: bytes | None = None,
+        *,
+        is_new: bool = False,
     ) -> None:
-        """Take the rows that were read of a scope and of its key, after `mark` was read."""
+        """Take the rows that were read of a scope and of its key, after `mark` was read.
+
+        `is_new`: the scope was opened for this reading.
+        """
         self.open(key, now)
         self._changes += 1
         for one in with_key(key):
@@ -397,6 +411,11 @@ class Scopes:
                 if source.at > known.source.at:
                     known.source = source
             scope.loaded, scope.mark = True, mark
+        scope = self._scopes[key]
+        if is_new if key.kind == "trace" else scope.untold and not scope.compared:
+            # These rows were committed before, even if the clock of the replica that wrote them is ahead.
+            scope.opened = max([scope.opened, *(one.first for one in self._scopes[scope.of_key].labels.values())])
+        scope.compared = scope.compared or scope.begun
 
     def clear(self, cleared: FlowClear) -> None:
         """Forget the reads before a clear, in its scopes; later reads are written again."""
@@ -454,13 +473,17 @@ def _mark(key: ScopeKey, label: str, first: float, now: float) -> FlowRow:
 
 
 def _take_marks(scope: Scope, listed: float, called: float) -> None:
-    """Take when a session listed and when it called before that, as any process has noted it; infinite: never."""
-    if called < listed:
+    """Take when a session listed and when it called before that, as any process has noted it; infinite: never.
+
+    Who notes a call has seen no list: of two times that clocks of replicas cannot tell apart, the call is the first.
+    """
+    if called < listed + CLOCKS_DIFFER:
         if not scope.told:
-            scope.opened = min(scope.opened, called) if scope.begun else called
+            if not scope.begun or called < scope.opened + CLOCKS_DIFFER:
+                scope.opened = called
             scope.begun, scope.takes_over, scope.listed, scope.told = True, True, False, True
     else:
-        scope.listed = scope.listed or not scope.begun or listed <= scope.opened
+        scope.listed = scope.listed or not scope.begun or listed <= scope.opened + CLOCKS_DIFFER
         scope.takes_over = scope.takes_over and not scope.listed
 
 

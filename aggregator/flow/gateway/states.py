@@ -160,6 +160,7 @@ class FlowStates:
             StorageError: the database cannot be read.
         """
         labels = await self._labels()
+        is_new = self.scopes.find(key) is None
         self.scopes.open(key, self.now())
         digests = [one.digest for one in with_key(key)]
         for _ in range(_READINGS):
@@ -167,7 +168,7 @@ class FlowStates:
             found = await labels.read(digests, now=self.now() - RESUMED_WITHIN)
             if cleared == self._cleared:
                 break
-        self.scopes.take(key, found, self.now(), mark)
+        self.scopes.take(key, found, self.now(), mark, is_new=is_new)
 
     async def _note_called(self, key: ScopeKey) -> bool:
         """Tell other processes about a session that called before it listed; return False if they cannot know."""
