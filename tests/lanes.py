@@ -128,6 +128,7 @@ WINDOWS: Final = frozenset(
         "storage/test_transactions.py",
         "telemetry/test_otlp.py",
         "unit/test_patient_files.py",
+        "unit/test_shell.py",
         "unit/test_usual_folders.py",
         "v1/test_calls.py",
         "windows/",

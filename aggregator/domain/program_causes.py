@@ -8,12 +8,22 @@ import re
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
+from aggregator.domain.patient_files import ON_WINDOWS
+from aggregator.domain.shell import shell_word
+
 ProgramCauseKind = Literal["module", "node", "docker", "environment", "machine"]
 
 # Characters of a name or path that a program told.
 _SHOWN: Final = 160
 _VARIABLE: Final = r"(?!ERR_)([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b"
 _OLD_NODE: Final = 20
+_OLDER: Final = shell_word("mcp<2")
+_NEWER: Final = shell_word("mcp>=2")
+_LET_USE: Final = (
+    "Close the program that has the file open, or give your user the right to it (`icacls FILE /reset`)"
+    if ON_WINDOWS
+    else "Give the file to your user (for the cache of npm: `sudo chown -R $USER ~/.npm`)"
+)
 
 
 class ProgramCause(NamedTuple):
@@ -79,14 +89,14 @@ _ROWS: Final = (
         r"|'Server' object has no attribute '(?:list|call|get|read|subscribe|unsubscribe|set|completion|progress)\w*'",
         "machine",
         "it was written for version 1 of the Python library `mcp`, and gets version 2",
-        "Give it the older one: put `--with` and `mcp<2` first in the `args` of `uvx`, or run `pip install 'mcp<2'` "
+        f"Give it the older one: put `--with` and `mcp<2` first in the `args` of `uvx`, or run `pip install {_OLDER}` "
         "in its environment; or use a newer release of the server.",
     ),
     _row(
         r"No module named 'mcp\.server\.mcpserver|cannot import name '(?:MCPServer|MCPError)' from 'mcp\b",
         "machine",
         "it was written for version 2 of the Python library `mcp`, and gets version 1",
-        "Give it the newer one: put `--with` and `mcp>=2` first in the `args` of `uvx`, or run `pip install 'mcp>=2'` "
+        f"Give it the newer one: put `--with` and `mcp>=2` first in the `args` of `uvx`, or run `pip install {_NEWER}` "
         "in its environment.",
     ),
     _row(
@@ -137,8 +147,7 @@ _ROWS: Final = (
         r"\bEACCES\b|root-owned files|Permission denied \(os error 13\)|PermissionError: \[Errno 13\]",
         "environment",
         "it may not read or write a file that it needs",
-        "Give the file to your user (for the cache of npm: `sudo chown -R $USER ~/.npm`), or name another folder under "
-        "`env` of its entry.",
+        f"{_LET_USE}, or name another folder under `env` of its entry.",
     ),
     _row(
         r"npm (?:ERR!|error) Log files were not written due to an error writing to the directory: (\S+)",

@@ -6,13 +6,13 @@ Law: a message names the reference and the fix, never a value, nor anything that
 import json
 import os
 import re
-import shlex
 import shutil
 import sys
 from pathlib import Path
 from typing import Any, Final
 
 from aggregator import DISTRIBUTION
+from aggregator.domain.shell import shell_word
 from aggregator.secret_sources.file_text import file_text
 from aggregator.secret_sources.program_run import MOST, ProgramFailed, ProgramRun
 from aggregator.secret_sources.reference import SecretReference, SecretUnavailable
@@ -20,7 +20,7 @@ from aggregator.secret_sources.reference import SecretReference, SecretUnavailab
 _KEYRING_PROGRAM: Final = Path(__file__).with_name("keyring_program.py")
 # Control characters except those of texts with several lines, and lone surrogates, which are no text.
 _NOT_IN_SECRETS: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
-INSTALL: Final = f"Install it: `pip install '{DISTRIBUTION}[keyring]'`."
+INSTALL: Final = f"Install it: `pip install {shell_word(f'{DISTRIBUTION}[keyring]')}`."
 NO_KEYRING: Final = (
     "Keep the secret in a file that only you can read (mode 0600) and refer to it with ${file:PATH}, or set a keyring "
     "up as docs/secrets.md says."
@@ -56,7 +56,7 @@ def _from_keyring(reference: SecretReference, limit: float, run: ProgramRun) -> 
     failed = f"`{reference.shown}` has no value"
     found = _ask_keyring(["get", reference.name], failed, limit, run)
     if found.get("problem") == "absent":
-        fix = f"Store it: `aggregator secrets set {shlex.quote(reference.name)}`."
+        fix = f"Store it: `aggregator secrets set {shell_word(reference.name)}`."
         raise SecretUnavailable(f"{failed}: the keyring holds no secret of this name.", fix)
     return str(found["value"])
 

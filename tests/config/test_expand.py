@@ -8,6 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aggregator.config.servers.expand import Expander, ExpandError
+from aggregator.secret_sources.reference import SecretReference
+from tests import ON_WINDOWS
 
 ENVIRON = {"KEY": "k-123", "EMPTY": "", "TRICKY": "${KEY}", "SOME_KEY": "s-1", "WHERE": "token.txt"}
 
@@ -72,6 +74,14 @@ def test_what_is_missing_is_named(expander: Expander, written: str, names: str) 
         expander.expand(written)
     assert names in caught.value.message
     assert caught.value.fix
+
+
+@pytest.mark.skipif(not ON_WINDOWS, reason="a backslash is no letter in a command line of POSIX")
+def test_the_path_of_a_program_on_windows_is_kept(tmp_path: Path) -> None:
+    expander = Expander({"VAULT": "a b"}, tmp_path, commands=(r"C:\Tools\op.exe",))
+    _, reference, _ = expander.parts(r"${command:C:\Tools\op.exe read ${VAULT} 'x y'}")
+    assert isinstance(reference, SecretReference)
+    assert reference.words == (r"C:\Tools\op.exe", "read", "a b", "x y")
 
 
 def test_files_that_are_no_secrets(expander: Expander, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from aggregator.config.load import Loaded, load
+from tests import ON_WINDOWS
 
 from .conftest import Load
 
@@ -43,6 +44,12 @@ def test_what_is_added(environ: dict[str, str], expected: dict[str, object]) -> 
     """Proves: C16."""
     (server,) = load(None, environ).config.servers
     assert {name: getattr(server, name) for name in expected} == expected
+
+
+@pytest.mark.skipif(not ON_WINDOWS, reason="a backslash is no letter in a command line of POSIX")
+def test_a_command_line_of_windows_keeps_its_path() -> None:
+    (server,) = load(None, legal(r"C:\Tools\legal.exe 'legal server' D:\data", "stdio")).config.servers
+    assert (server.command, server.args) == (r"C:\Tools\legal.exe", ("legal server", r"D:\data"))
 
 
 @pytest.mark.parametrize(

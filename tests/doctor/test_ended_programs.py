@@ -143,7 +143,7 @@ ENDED: Final = (
         "root-owned files",
         "server_environment",
         "may not read or write",
-        "sudo chown -R $USER ~/.npm",
+        "icacls FILE /reset" if ON_WINDOWS else "sudo chown -R $USER ~/.npm",
     ),
     EndedProgram(
         "npm-cache-read-only",

@@ -20,6 +20,7 @@ from aggregator.replicas.group.lease_rules import RENEW_EVERY, STOPS_AFTER, Obse
 from aggregator.replicas.group.leases import HeldLease, Leases, awake_and_asleep
 from aggregator.storage.errors import StorageBusy
 from aggregator.storage.records import LeaseRecord
+from tests import ON_WINDOWS
 from tests.replicas.limit_simulation import simulated
 
 LEASE: Final = 10.0
@@ -336,7 +337,7 @@ def test_when_a_lease_may_be_taken(rows: list[LeaseRecord | None], free: str) ->
     assert seen.may_take(since, "me") is (free != "never")
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="its one clock runs on while the machine sleeps")
+@pytest.mark.skipif(sys.platform == "win32" or ON_WINDOWS, reason="its one clock runs on while the machine sleeps")
 def test_the_clock_of_leases_runs_on_while_the_machine_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that wakes up does not believe that it still holds what others have taken meanwhile."""
     sleeps = time.CLOCK_MONOTONIC if sys.platform == "darwin" else time.CLOCK_BOOTTIME

@@ -23,9 +23,10 @@ from aggregator.workers.supervisor import (
 )
 from aggregator.workers.table import WorkerTable, make_table_file
 from aggregator.workers.worker import BEAT_EVERY, InheritedWorker
+from tests import ON_WINDOWS
 from tests.polling import until
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no workers on Windows")
+pytestmark = pytest.mark.skipif(os.name != "posix" or ON_WINDOWS, reason="there are no workers on Windows")
 
 HUNG_AFTER: Final = 3
 

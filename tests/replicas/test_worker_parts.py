@@ -17,7 +17,9 @@ from aggregator.workers import orders, worker
 from aggregator.workers import table as workers_table
 from aggregator.workers.cores import cores
 from aggregator.workers.table import KeptCounters, WorkerTable, make_table_file
+from tests import ON_WINDOWS
 
+_NEEDS_WORKERS = pytest.mark.skipif(ON_WINDOWS, reason="there are no workers on Windows")
 PAGE = b"""# HELP aggregator_calls_total Calls that are over, by how they ended.
 # TYPE aggregator_calls_total counter
 aggregator_calls_total{server="a b",status="ok"} %d
@@ -93,6 +95,7 @@ def test_a_connection_is_for_the_worker_with_the_fewest(shared: int) -> None:
     assert not table.fewer_elsewhere(0, 3), "the others take none"
 
 
+@_NEEDS_WORKERS
 @given(st.lists(st.tuples(st.integers(0, 5), st.binary(max_size=200)), max_size=20))
 def test_the_newest_counters_of_each_line_are_kept(kept: list[tuple[int, bytes]]) -> None:
     descriptor = make_table_file(6)
@@ -137,6 +140,7 @@ class StoppingFiles:
         return os.pread(descriptor, length, at)
 
 
+@_NEEDS_WORKERS
 @pytest.mark.parametrize("text", [b"third", b"a third one, which is longer"])
 @pytest.mark.parametrize("stop_in", [0, 1])
 def test_counters_that_were_half_written_are_those_before(
@@ -156,6 +160,7 @@ def test_counters_that_were_half_written_are_those_before(
     assert counters.read(1) in (b"second", text)
 
 
+@_NEEDS_WORKERS
 def test_counters_that_change_while_they_are_read_are_whole(monkeypatch: pytest.MonkeyPatch, shared: int) -> None:
     """Between two reads of one process another one writes."""
     counters = KeptCounters(shared)
@@ -264,6 +269,7 @@ def test_a_container_has_the_cores_it_is_given(tmp_path: Path, quota: str, expec
     assert cores(file) == (min(expected, here) if expected is not None else here)
 
 
+@_NEEDS_WORKERS
 def test_an_order_comes_whole_with_its_socket() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs, socket.socket() as bound:
@@ -280,6 +286,7 @@ def test_an_order_comes_whole_with_its_socket() -> None:
         os.close(descriptors[0])
 
 
+@_NEEDS_WORKERS
 @pytest.mark.parametrize("first", [True, False])
 def test_what_a_worker_inherits_goes_to_no_program_it_starts(
     monkeypatch: pytest.MonkeyPatch, shared: int, first: bool

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from tests import ON_WINDOWS
 from tests.end_to_end.programs import environment, run, until_ended
 from tests.end_to_end.scripted_host import over_http
 from tests.end_to_end.server_harness import ROOT
 from tests.polling import until
 from tests.replicas.worker_harness import HANDSHAKE, BusyHost, busy_hosts, workers, write_config
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="there are no workers on Windows")
+pytestmark = pytest.mark.skipif(os.name != "posix" or ON_WINDOWS, reason="there are no workers on Windows")
 
 
 async def test_workers_share_the_connections_and_speak_for_all(tmp_path: Path) -> None:

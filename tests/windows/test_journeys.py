@@ -159,6 +159,20 @@ def test_stop(config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert list((tmp_path / "home/aggregator/running").iterdir()) == []
 
 
+def test_what_doctor_says_to_run_is_there(config: Path) -> None:
+    """No fix has a program or the quotes of POSIX: neither shell of Windows would take them."""
+    content = json.loads(config.read_text(encoding="utf-8"))
+    policies, database = config.parent / "the policies", config.parent / "a database"
+    database.mkdir()
+    content |= {"policies": str(policies), "storage": f"sqlite:///{database}"}
+    config.write_text(json.dumps(content), encoding="utf-8")
+    with program("doctor", "--json", "--config", str(config)) as process:
+        said, _ = process.communicate(timeout=_BOUND)
+    fixes = {one["code"]: one["fix"] for one in json.loads(said)["findings"]}
+    assert f'`mkdir "{policies}"`' in fixes["policy_folder_missing"]
+    assert f'`move "{database}" "{database}.old"`' in fixes["database_damaged"]
+
+
 def test_workers_are_refused(config: Path) -> None:
     """`--workers` says that it needs POSIX."""
     with program("serve", "--workers", "2", "--config", str(config)) as process:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from shlex import quote
 
 from aggregator.doctor.finding import CheckFinding, found
+from aggregator.domain.shell import shell_word
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def _of_key(facts: AccountFacts) -> Iterator[CheckFinding]:
         yield found(
             "vault_key_open",
             f"Other users can read {facts.key_file}, the key of the tokens (mode {facts.key_mode:o}).",
-            f"Run `chmod 600 {quote(str(facts.key_file))}`.",
+            f"Run `chmod 600 {shell_word(str(facts.key_file))}`.",
             facts.key_file,
             safe=True,
         )

@@ -1,7 +1,6 @@
 """The plan of an import: what becomes of every entry that was found, before anything is written."""
 
 import re
-import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -10,6 +9,7 @@ from aggregator.cli.hosts.import_paths import answered, placed
 from aggregator.config.servers.foreign import translate
 from aggregator.config.servers.names import usable
 from aggregator.config.servers.secret_places import SecretPlace, secret_places
+from aggregator.domain.shell import shell_line
 from aggregator.hosts.discover import FoundFile, FoundServer
 from aggregator.hosts.entries import in_order
 from aggregator.hosts.own import conflicts, identity, is_own, lacking, program_name
@@ -142,7 +142,7 @@ def _started(entry: Mapping[str, Any]) -> Iterator[str]:
     """Yield the whole command of an entry, with its secrets: a cloned folder may name any program."""
     words = [entry.get("command"), *entry.get("args", ())]
     if isinstance(words[0], str):
-        yield f"It starts: {shlex.join(map(str, words))[:_LONGEST_COMMAND]}"
+        yield f"It starts: {shell_line(map(str, words))[:_LONGEST_COMMAND]}"
 
 
 def _same(name: str | None, entry: Mapping[str, Any], other: _Known) -> bool:

@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from shlex import quote
 from typing import Final
 
 from aggregator.cli.runtime.setup import environment
@@ -21,6 +20,7 @@ from aggregator.config.files.find import find_config
 from aggregator.config.load import load_found
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.shell import shell_word
 from aggregator.secret_sources.program_run import MOST
 from aggregator.secret_sources.reference import SecretReference
 
@@ -37,7 +37,8 @@ def set_secret(name: str, given: bool, config: Path | None) -> int:
     if given:
         raise OperatorError(
             "A secret is never given as an argument, since other users see it in the list of processes and the shell "
-            f"keeps it: write `aggregator secrets set {quote(one_line(name)[:60])}` alone, then type it, or pipe it in."
+            f"keeps it: write `aggregator secrets set {shell_word(one_line(name)[:60])}` alone, then type it, or "
+            "pipe it in."
         )
     check_name(name)
     if (problem := can_store()) is not None:

@@ -3,7 +3,6 @@
 Fallbacks, settings and policy files that name a server are pointed out, and not changed.
 """
 
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -18,6 +17,7 @@ from aggregator.config.load import ROOTS
 from aggregator.config.servers.foreign import SWITCHES, is_comment
 from aggregator.config.servers.names import usable
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.shell import shell_word
 from aggregator.editing.document import Path as ValuePath
 from aggregator.editing.edited_file import EditedFile, open_file
 from aggregator.editing.errors import EditError
@@ -218,7 +218,7 @@ def rename(config: Path | None, old: str, new: str, *, policies: bool) -> int:
     left = [mention for _, mention in in_files if mention.renamed is None or not policies]
     _point_out(f"These still name {names.key}, so they do not apply to {new}:", left)
     if left and not policies:
-        say(f"`aggregator rename {shlex.quote(names.key)} {new} --policies` renames it there too, except in wildcards.")
+        say(f"`aggregator rename {shell_word(names.key)} {new} --policies` renames it there too, except in wildcards.")
     return 0
 
 

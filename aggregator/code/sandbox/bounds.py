@@ -8,6 +8,7 @@ from typing import Final
 from aggregator import DISTRIBUTION
 from aggregator.code.sandbox.prelude import FunctionCall
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.shell import shell_word
 
 # The modules that a program can import.
 MODULES: Final[tuple[str, ...]] = (
@@ -74,4 +75,4 @@ def check_installed() -> None:
         OperatorError: the package that runs them is not installed.
     """
     if find_spec("pydantic_monty") is None:
-        raise OperatorError(f"`expose: code` needs a sandbox. Run: pip install '{DISTRIBUTION}[code]'")
+        raise OperatorError(f"`expose: code` needs a sandbox. Run: pip install {shell_word(f'{DISTRIBUTION}[code]')}")

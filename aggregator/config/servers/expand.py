@@ -4,13 +4,13 @@ Law: an error names the variable, file or reference, never a value. `${$}` stand
 """
 
 import os
-import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from pkgutil import resolve_name
 
 from aggregator.domain.patient_files import ON_WINDOWS
+from aggregator.domain.shell import split_line
 from aggregator.secret_sources.file_text import file_text
 from aggregator.secret_sources.reference import SecretReference, SecretUnavailable, name_fault, shortened
 
@@ -154,7 +154,7 @@ class Expander:
         """Return the reference to the output of a program, which the operator has to allow; it is not run here."""
         try:
             # Taken apart before anything is inserted: no value makes two words.
-            words = tuple(self._plain(word, depth) for word in shlex.split(written))
+            words = tuple(self._plain(word, depth) for word in split_line(written))
         except ValueError:
             raise ExpandError("A ${command:...} is not a command line.", "Close its quotes.") from None
         if not words or not words[0]:

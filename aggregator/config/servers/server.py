@@ -7,7 +7,6 @@ import json
 import math
 import os
 import re
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,6 +31,7 @@ from aggregator.config.servers.entry import ServerEntry, fill, name, note_keys
 from aggregator.config.servers.expand import Expander
 from aggregator.config.servers.late import literal_secrets, with_placeholders, without_late
 from aggregator.config.servers.secrets import secrets_in
+from aggregator.domain.shell import split_line
 
 # Fields that keep an unresolved reference in a server that is switched off for it; others take their default.
 _MAY_KEEP_REFERENCES = frozenset(
@@ -133,7 +133,7 @@ def _retype(override: Override, transport: str, fields: dict[str, object], repor
 
 def _command(line: str) -> dict[str, object] | None:
     try:
-        words = shlex.split(line)
+        words = split_line(line)
     except ValueError:
         return None
     return {"command": words[0], "args": words[1:]} if words and words[0] else None

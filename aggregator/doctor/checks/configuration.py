@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from shlex import quote
 from typing import Final
 
 from aggregator.doctor.finding import CheckFinding, found
+from aggregator.domain.patient_files import ON_WINDOWS
 from aggregator.domain.problems import Problem
+from aggregator.domain.shell import in_turn, let_read, make_folder, move_file, shell_word
 
 # What the sentences of configuration errors begin with or contain, and the code of each.
 _FILE_FAULTS: Final = (
@@ -52,11 +53,11 @@ def of_unusable(facts: UnusableConfig) -> Iterator[CheckFinding]:
     message, fix = _divided(facts.error)
     if code == "config_missing" and facts.own is not None and facts.misplaced and facts.path is None:
         other = facts.misplaced[0]
-        move = f"mkdir -p {quote(str(facts.own.parent))} && mv {quote(str(other))} {quote(str(facts.own))}"
+        move = in_turn(make_folder(facts.own.parent), move_file(other, facts.own))
         yield found(
             "config_wrong_place",
             f"There is a configuration {other}, where none is looked for; the place is {facts.own}.",
-            f"Run `{move}`.",
+            f"Run {move}.",
             other,
         )
         return
@@ -64,13 +65,13 @@ def of_unusable(facts: UnusableConfig) -> Iterator[CheckFinding]:
         message, fix = "There is no configuration: neither your own nor one of this folder.", "Run `aggregator init`."
         yield found(code, message, fix, facts.own)
     elif code == "config_not_trusted" and facts.path is not None:
-        folder = quote(str(facts.path.parent))
+        folder = shell_word(str(facts.path.parent))
         yield found(code, message, f"Read it, then run `aggregator trust {folder}`.", facts.path)
     elif code == "config_unreadable" and facts.path is not None and facts.owner is not None:
-        fix = f'Give it to your user: `sudo chown "$USER" {quote(str(facts.path))}`.'
+        fix = f'Give it to your user: `sudo chown "$USER" {shell_word(str(facts.path))}`.'
         yield found(code, f"{message.rstrip('.')}; it belongs to {facts.owner}.", fix, facts.path)
     elif code == "config_unreadable" and facts.path is not None and "Permission" in facts.error:
-        yield found(code, message, f"Run `chmod u+r {quote(str(facts.path))}`.", facts.path)
+        yield found(code, message, f"Run `{let_read(facts.path)}`.", facts.path)
     elif code == "home_missing":
         yield found(code, message, "Set HOME, or name the configuration with --config.")
     else:
@@ -82,18 +83,19 @@ def of_shadowed(own: Path, passed_over: Path) -> CheckFinding:
     return found(
         "config_shadowed",
         f"{passed_over} is not used, although it is in this folder: {own} goes first.",
-        f"Name it with `--config {quote(str(passed_over))}`, or remove it.",
+        f"Name it with `--config {shell_word(str(passed_over))}`, or remove it.",
         passed_over,
     )
 
 
 def of_utf16(path: Path) -> CheckFinding:
     """Return the finding about a file in UTF-16."""
-    name = quote(str(path))
+    name = shell_word(str(path))
+    convert = f"Run `iconv -f UTF-16 -t UTF-8 {name} > {name}.new && mv {name}.new {name}`, or save it as UTF-8."
     return found(
         "config_utf16",
         f"{path} is UTF-16 text: it is read, but commands that edit it and other programs may not.",
-        f"Run `iconv -f UTF-16 -t UTF-8 {name} > {name}.new && mv {name}.new {name}`, or save it as UTF-8.",
+        "Save it as UTF-8 in an editor." if ON_WINDOWS else convert,
         path,
     )
 
@@ -110,11 +112,14 @@ def of_problems(problems: Iterable[Problem]) -> Iterator[CheckFinding]:
 def of_variables(names: Iterable[str]) -> Iterator[CheckFinding]:
     """Yield a finding for each variable whose value has white space at an end, as lines of a CRLF file have."""
     for name in names:
+        in_shell = (
+            "; a file with Windows line ends leaves one behind in a shell "
+            f'(`export {name}="$(printf %s "${name}" | tr -d \'\\r\')"` takes it off)'
+        )
         yield found(
             "variable_with_line_end",
             f"The value of the variable {name} begins or ends with white space or a line end, which a server gets too.",
-            f"Set {name} without it; a file with Windows line ends leaves one behind in a shell "
-            f'(`export {name}="$(printf %s "${name}" | tr -d \'\\r\')"` takes it off).',
+            f"Set {name} without it{'' if ON_WINDOWS else in_shell}.",
             name,
         )
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from shlex import quote
 from typing import Any, Final
 
 from aggregator.config.model import Config
 from aggregator.config.settings import TlsConfig
 from aggregator.doctor.finding import CheckFinding, brief, found
+from aggregator.domain.shell import shell_word
 from aggregator.domain.uris.addresses import is_loopback
 from aggregator.frontends.tls import CertificateFacts
 
@@ -111,8 +111,8 @@ def _of_files(base: str, files: Mapping[str, Any], config: Path | None) -> Itera
         yield found(
             "gateway_other_config",
             f"The gateway at {base} runs with {file}, not with {config}.",
-            f"Examine that one with `--config {quote(file)}`, or start the gateway with "
-            f"`--config {quote(str(config))}`.",
+            f"Examine that one with `--config {shell_word(file)}`, or start the gateway with "
+            f"`--config {shell_word(str(config))}`.",
             base,
         )
     if files.get("broken"):

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from shlex import quote
 from typing import Literal
 
 from aggregator.doctor.finding import CheckFinding, found
+from aggregator.domain.shell import shell_word
 
 StartFault = Literal["ended", "hangs", "not_started", "not_mcp"]
 
@@ -157,7 +157,7 @@ def _of_entry(host: HostFacts, entry: OwnEntry, examined: Path | None, agent: st
         yield found(
             "host_other_config",
             f"{host.title} uses the configuration {entry.config}, not {examined}.",
-            f"Examine that one with `--config {quote(entry.config)}`, or run {install[4:]}",
+            f"Examine that one with `--config {shell_word(entry.config)}`, or run {install[4:]}",
             place,
         )
     if agent is not None and entry.command is not None and (entry.agent or "local") != agent:
@@ -171,8 +171,8 @@ def _of_entry(host: HostFacts, entry: OwnEntry, examined: Path | None, agent: st
 
 def _install(host: HostFacts, entry: OwnEntry, examined: Path | None) -> str:
     """Return the command that writes our entry anew."""
-    config = f" --config {quote(str(examined))}" if examined is not None and entry.config is not None else ""
-    name = f" --name {quote(entry.name)}" if entry.name != "aggregator" else ""
+    config = f" --config {shell_word(str(examined))}" if examined is not None and entry.config is not None else ""
+    name = f" --name {shell_word(entry.name)}" if entry.name != "aggregator" else ""
     return f"aggregator install {host.id} --replace{_scoped(entry.scope)}{name}{config}"
 
 

@@ -3,15 +3,19 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from shlex import quote
 from typing import Final
 
 from aggregator.doctor.finding import CheckFinding, found
+from aggregator.domain.patient_files import ON_WINDOWS
+from aggregator.domain.shell import make_folder, set_variable, shell_word
 
 # Seconds that a file may be ahead of the clock.
 _AHEAD: Final = 86_400.0
 # 2026-01-01: this program did not exist before.
 _EARLIEST: Final = 1_767_225_600.0
+_NO_PROXY: Final = set_variable("NO_PROXY", "localhost,127.0.0.1,::1")
+# What `setx` sets reaches programs of a new terminal alone.
+_ANEW: Final = ", and start it from a new terminal" if ON_WINDOWS else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ def of_modes(config: FileMode | None, secrets: bool, policies: Sequence[FileMode
         yield found(
             "config_open",
             f"Other users can read {config.path}, which holds secrets (mode {config.mode:o}).",
-            f"Run `chmod 600 {quote(str(config.path))}`; `aggregator secrets` keeps them out of the file.",
+            f"Run `chmod 600 {shell_word(str(config.path))}`; `aggregator secrets` keeps them out of the file.",
             config.path,
             safe=True,
         )
@@ -57,7 +61,7 @@ def of_modes(config: FileMode | None, secrets: bool, policies: Sequence[FileMode
             yield found(
                 "policy_open",
                 f"Other users can change {one.path}, which decides what agents may do (mode {one.mode:o}).",
-                f"Run `chmod go-w {quote(str(one.path))}`.",
+                f"Run `chmod go-w {shell_word(str(one.path))}`.",
                 one.path,
                 safe=True,
             )
@@ -78,7 +82,7 @@ def of_machine(facts: MachineFacts) -> Iterator[CheckFinding]:
             code,
             f"{name} names {folder}, which is no folder, so programs that are started here may not find a place for "
             "their files.",
-            f"{fix or f'Run `mkdir -p {quote(folder)}`, or set {name} to a folder that exists'}, in the service or the "
+            f"{fix or f'Run `{make_folder(folder)}`, or set {name} to a folder that exists'}, in the service or the "
             "host that starts the aggregator too.",
             name,
             severity="warning",
@@ -94,7 +98,7 @@ def of_machine(facts: MachineFacts) -> Iterator[CheckFinding]:
             "proxy_for_loopback",
             f"{' and '.join(facts.proxies)} is set without NO_PROXY, so programs that are started here may send "
             f"requests for this machine ({', '.join(facts.loopback)}) to the proxy.",
-            "Run `export NO_PROXY=localhost,127.0.0.1,::1` where the aggregator is started.",
+            f"Run `{_NO_PROXY}` where the aggregator is started{_ANEW}.",
             "NO_PROXY",
         )
     node = f", Node.js {facts.node[0].lstrip('v')}" if facts.node is not None else ""

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from shlex import quote
 from typing import Final
 
 from aggregator.config.files.report import nearest
 from aggregator.doctor.finding import CheckFinding, found
 from aggregator.domain.problems import Problem
+from aggregator.domain.shell import make_folder
 
 # Tools that are named of those that one rule denies.
 _NAMED: Final = 5
@@ -44,7 +44,7 @@ def of_policies(facts: PolicyFacts) -> Iterator[CheckFinding]:
         yield found(
             "policy_folder_missing",
             f"The folder {facts.folder}, which `policies` names, does not exist, so one local agent may do everything.",
-            f"Run `mkdir -p {quote(str(facts.folder))}` and `aggregator policy init`, or correct `policies`.",
+            f"Run `{make_folder(facts.folder)}` and `aggregator policy init`, or correct `policies`.",
             facts.folder,
             safe=True,
         )

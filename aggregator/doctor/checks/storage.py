@@ -3,11 +3,11 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from shlex import quote
 from typing import Final, Literal
 
 from aggregator import DISTRIBUTION
 from aggregator.doctor.finding import CheckFinding, found
+from aggregator.domain.shell import in_turn, let_write, make_folder, move_file, remove_file, shell_word
 from aggregator.pins.decide.spelling import said_of_respelled
 
 DatabaseFault = Literal[
@@ -54,14 +54,14 @@ def of_storage(facts: StorageFacts, *, audited: bool) -> Iterator[CheckFinding]:
             "database_set_aside",
             f"{lost} is a damaged database: the keys in it are lost, and requests without a key are refused while it "
             "lies there.",
-            f"Make the keys again, then run `rm {quote(str(lost))}`.",
+            f"Make the keys again, then run `{remove_file(lost)}`.",
             lost,
         )
     if facts.mode is not None and facts.mode & 0o077 and facts.path is not None:
         yield found(
             "database_open",
             f"Other users can read the database {facts.path} (mode {facts.mode:o}).",
-            f"Run `chmod 600 {quote(str(facts.path))}`.",
+            f"Run `chmod 600 {shell_word(str(facts.path))}`.",
             facts.path,
             safe=True,
         )
@@ -125,15 +125,15 @@ def _some(names: Sequence[str]) -> str:
 
 def _faulty(facts: StorageFacts) -> CheckFinding:
     path = facts.path
-    shown = quote(str(path)) if path is not None else ""
+    aside = move_file(path, f"{path}.old") if path is not None else ""
     if facts.fault == "url":
         return found("database_url", facts.said, "Correct `storage`, or take it out: there is a default.", "storage")
     if facts.fault == "folder":
-        folder = quote(str(path.parent)) if path is not None else ""
-        fix = f"Run `mkdir -p {folder}` as a user who may, or correct `storage`."
+        folder = make_folder(path.parent) if path is not None else ""
+        fix = f"Run `{folder}` as a user who may, or correct `storage`."
         return found("database_folder", f"The folder of the database {path} cannot be made: {facts.said}", fix, path)
     if facts.fault == "driver":
-        fix = f"Run `pip install '{DISTRIBUTION}[postgres]'` in the environment of the aggregator."
+        fix = f"Run `pip install {shell_word(f'{DISTRIBUTION}[postgres]')}` in the environment of the aggregator."
         return found("database_driver", facts.said, fix, "storage")
     if facts.fault == "refused":
         return found("database_refused", facts.said, "Try it with `psql`, and correct `storage`.", "storage")
@@ -142,19 +142,18 @@ def _faulty(facts: StorageFacts) -> CheckFinding:
     if facts.fault == "read_only" and facts.owner is not None and path is not None:
         said = f"The database {path} or its folder belongs to {facts.owner}, so you cannot write it."
         fix = (
-            f'Give it to your user: `sudo chown -R "$USER" {quote(str(path.parent))}`; and start the aggregator as one '
-            "user alone, not with `sudo`."
+            f'Give it to your user: `sudo chown -R "$USER" {shell_word(str(path.parent))}`; and start the aggregator '
+            "as one user alone, not with `sudo`."
         )
         return found("database_read_only", said, fix, path)
-    if facts.fault == "read_only":
-        parent = quote(str(path.parent)) if path is not None else ""
-        fix = f"Run `chmod u+rwx {parent}; chmod u+rw {shown}`."
+    if facts.fault == "read_only" and path is not None:
+        fix = f"Run {in_turn(let_write(path.parent), let_write(path))}."
         return found("database_read_only", f"The database {path} or its folder cannot be written.", fix, path)
     if facts.fault == "damaged" and path is None:
         fix = "Restore a backup (`aggregator restore`) into an empty database, and name it in `storage`."
         return found("database_damaged", f"The tables on the database server cannot be read: {facts.said}", fix, path)
     if facts.fault == "damaged":
-        fix = f"Put a copy back; or run `mv {shown} {shown}.old`, and make keys again."
+        fix = f"Put a copy back; or run `{aside}`, and make keys again."
         return found("database_damaged", f"The database {path} is damaged: {facts.said}", fix, path)
     if facts.fault == "locked":
         fix = "End the program that holds it, such as a database browser."
@@ -172,5 +171,5 @@ def _faulty(facts: StorageFacts) -> CheckFinding:
         )
         if path is None:
             return found("database_too_old", said, "Make an empty database, and name it in `storage`.", "storage")
-        return found("database_too_old", said, f"Run `mv {shown} {shown}.old`, and make keys again.", path)
+        return found("database_too_old", said, f"Run `{aside}`, and make keys again.", path)
     return found("database_unreachable", facts.said, "Start the database server, or correct `storage`.", "storage")

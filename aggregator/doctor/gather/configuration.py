@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from shlex import quote
 from typing import Final
 
 from aggregator.config.errors import ConfigError
@@ -22,6 +21,7 @@ from aggregator.doctor.checks.configuration import (
 from aggregator.doctor.finding import CheckFinding
 from aggregator.doctor.gather.owners import other_owner
 from aggregator.domain.ordinary_files import read_ordinary
+from aggregator.domain.shell import shell_word
 from aggregator.storage.locate import default_url
 
 # Usual wrong places of the file, relative to the home folder, and beside the right place.
@@ -54,7 +54,7 @@ class ConfigRead:
             usual: Path | None = find_config(None, self.folder, self.environ).path
         except ConfigError:
             usual = _own(self.environ)
-        return "" if self.path is None or usual == self.path else f"--config {quote(str(self.path))}"
+        return "" if self.path is None or usual == self.path else f"--config {shell_word(str(self.path))}"
 
     @property
     def storage(self) -> str | None:

@@ -1,13 +1,13 @@
 """Data of tools for pages, as plain values: links, choices of agent and level, bounded texts."""
 
 import json
-import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from aggregator.catalog.search.explain import HitReasons
 from aggregator.domain.principal import Principal
+from aggregator.domain.shell import shell_word
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.view import BadInput, ConsoleRequest
 from aggregator.gateway.browse import LEVELS, Level
@@ -137,5 +137,5 @@ def pretty(value: Any, most: int) -> str:
 def call_line(tool: str, arguments: Mapping[str, Any], agent: str | None) -> str:
     """Return the command line that makes a call."""
     told = json.dumps(arguments, ensure_ascii=False)
-    as_agent = f" --agent {shlex.quote(agent)}" if agent is not None else ""
-    return f"aggregator call{as_agent} {shlex.quote(tool)} --arguments {shlex.quote(told)}"
+    as_agent = f" --agent {shell_word(agent)}" if agent is not None else ""
+    return f"aggregator call{as_agent} {shell_word(tool)} --arguments {shell_word(told)}"

@@ -1,11 +1,11 @@
 """What a model reads while no server is configured: the commands by which its user adds one."""
 
-import os
-import shlex
 import shutil
 import sys
 from pathlib import Path
 from typing import Final
+
+from aggregator.domain.shell import shell_word
 
 _PROGRAM: Final = "aggregator"
 
@@ -26,10 +26,5 @@ def own_program() -> str:
     folder = Path(sys.executable).parent
     for name in (_PROGRAM, f"{_PROGRAM}.exe"):
         if (folder / name).is_file():
-            return _quoted(str(folder / name))
-    return f"{_quoted(sys.executable)} -m {_PROGRAM}"
-
-
-def _quoted(path: str) -> str:
-    """Return a path as a shell takes it; both of Windows take double quotes."""
-    return shlex.quote(path) if os.name == "posix" else f'"{path}"' if " " in path else path
+            return shell_word(str(folder / name))
+    return f"{shell_word(sys.executable)} -m {_PROGRAM}"

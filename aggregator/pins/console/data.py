@@ -3,10 +3,10 @@
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from shlex import quote
 from typing import Any, Final, cast
 
 from aggregator.catalog.definition_diff import LARGEST, DefinitionDiff, definition_diff
+from aggregator.domain.shell import shell_word
 from aggregator.domain.text.error_text import error_text
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.tool_data import bounded, link, pin_link, pretty
@@ -45,7 +45,7 @@ async def item_data(
         "server_href": link("pins", server),
         "tool_href": link("tools", name) if row.kind == "tool" and (name := _full_name(parts, server, row)) else "",
         "locked": parts.pins is not None and parts.pins.is_locked(server),
-        "command": f"aggregator pins approve {server} {quote(row.name)}".rstrip(),
+        "command": f"aggregator pins approve {server} {shell_word(row.name)}".rstrip(),
         "approved_by": bounded(row.approved_by or "", NAME),
         "digest": row.seen_digest or "",
         "pinned_digest": row.digest or "",

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from shlex import quote
 
 from aggregator.domain.missing import ItemHeld, ToolHeld
 from aggregator.domain.names import canonical, loosened
 from aggregator.domain.records import ToolRecord
+from aggregator.domain.shell import shell_word
 from aggregator.domain.text.cut import cut_between_words
 from aggregator.pins.decide.spelling import said_of_respelled
 from aggregator.pins.gateway.state import HeldItem
@@ -113,5 +113,5 @@ def _said(held: HeldItem) -> str:
 
 
 def _look_at(held: HeldItem) -> str:
-    shown = f"{held.server} {quote(held.name)}" if len(held.name) <= _NAME and held.name.isprintable() else held.server
-    return f"An operator looks at it with `aggregator pins diff {shown}`."
+    name = f" {shell_word(held.name)}" if len(held.name) <= _NAME and held.name.isprintable() else ""
+    return f"An operator looks at it with `aggregator pins diff {held.server}{name}`."

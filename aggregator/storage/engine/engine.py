@@ -16,6 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnectionFree
 
 from aggregator import DISTRIBUTION
+from aggregator.domain.shell import shell_word
 from aggregator.storage.engine import postgres, sqlite
 from aggregator.storage.engine.async_engine import AsyncConnection, AsyncEngine
 from aggregator.storage.engine.files import identity, lost
@@ -302,7 +303,7 @@ def _made(server: PostgresUrl | None, path: Path | None, *, bounded: bool) -> As
     try:
         return postgres_engine(server, bounded=bounded)
     except ImportError as error:
-        install = f"pip install '{DISTRIBUTION}[postgres]'"
+        install = f"pip install {shell_word(f'{DISTRIBUTION}[postgres]')}"
         raise DriverMissing(f"The storage URL needs {error.name}, which is not installed: {install}.") from error
 
 

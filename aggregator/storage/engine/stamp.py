@@ -1,11 +1,11 @@
 """The stamp of a database, which is the revision of its tables, and the stamps that this version cannot use."""
 
 from pathlib import Path
-from shlex import quote
 from typing import Final
 
 from sqlalchemy import Column, MetaData, PrimaryKeyConstraint, String, Table
 
+from aggregator.domain.shell import move_file
 from aggregator.storage.errors import StorageTooNew, StorageTooOld
 from aggregator.storage.tables import FIRST_REVISION, REVISION
 
@@ -35,9 +35,8 @@ def refuse_old_database(stamp: str, path: Path | None, database: str = "") -> No
     Raises:
         StorageTooOld: it is one.
     """
-    shown = quote(str(path))
-    way = f"Run `mv {shown} {shown}.old`, or {_ANOTHER}" if path is not None else f"Make an empty one, and {_ANOTHER}"
-    fix = f"{way}: the next start makes the tables. Keys and approvals have to be made again."
+    way = f"Run `{move_file(path, f'{path}.old')}`, or" if path is not None else "Make an empty one, and"
+    fix = f"{way} {_ANOTHER}: the next start makes the tables. Keys and approvals have to be made again."
     refuse_older(stamp, _named(path, database), fix)
 
 

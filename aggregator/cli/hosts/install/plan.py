@@ -14,6 +14,7 @@ from aggregator.cli.hosts.install.records import FileChange, InstallRecord, dige
 from aggregator.cli.hosts.install.writing import content_of, missing_folders
 from aggregator.cli.servers.edit import ConfigEdit
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.shell import let_write
 from aggregator.editing.edited_file import EditedFile, open_content, open_file
 from aggregator.editing.open_document import open_document
 from aggregator.editing.replace import backup_path
@@ -127,7 +128,7 @@ def check_not_read_only(path: Path) -> None:
     except OSError:
         return  # said where it is read
     if not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH):
-        raise OperatorError(f"{path} is read-only, so it is left as it is. Make it writable, such as with chmod u+w.")
+        raise OperatorError(f"{path} is read-only, so it is left as it is. Make it writable: `{let_write(path)}`.")
 
 
 def edit_host_file(

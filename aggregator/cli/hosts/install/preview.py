@@ -6,7 +6,6 @@ or not. Of variables and headers every value is hidden, also under a name that s
 
 import json
 import re
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -16,6 +15,7 @@ from typing import Final
 
 from aggregator.cli.runtime.tables import one_line
 from aggregator.config.servers.secrets import secrets_in, secrets_in_address
+from aggregator.domain.shell import split_line
 from aggregator.redaction.field_names import NameVerdict, SecretNames, is_opaque, is_secret
 from aggregator.redaction.redactor import REDACTED, SHORTEST, Redactor
 
@@ -209,7 +209,7 @@ def _in_text(value: str) -> Iterator[str]:
     yield from secrets_in_address(value)
     if " -" in value and len(value) <= 10_000:
         try:
-            words = shlex.split(value)
+            words = split_line(value)
         except ValueError:
             words = value.split()
         yield from secrets_in({"args": words})

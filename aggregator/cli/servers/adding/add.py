@@ -2,7 +2,6 @@
 
 import os
 import re
-import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -22,6 +21,7 @@ from aggregator.config.load import Loaded, load_content
 from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.shell import shell_word
 from aggregator.editing.replace import only_for_owner
 
 # Seconds for a connection: more if the first start may have to download the program.
@@ -112,8 +112,8 @@ def _want_login(report: AddReport, edit: ConfigEdit) -> None:
         report.built.entry["auth"] = auth_per("shared")
         report.given_auth = True
         edit.add_entry(report.name, report.built.entry, replace=True)
-    named = f" --config {shlex.quote(str(report.config))}" if report.config is not None else ""
-    report.next = f"aggregator connect {shlex.quote(report.name)}{named}"
+    named = f" --config {shell_word(str(report.config))}" if report.config is not None else ""
+    report.next = f"aggregator connect {shell_word(report.name)}{named}"
 
 
 def _check_texts(request: AddRequest) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -17,6 +16,7 @@ from aggregator.cli.servers.adding.trial import AgentAccess, TrialReport
 from aggregator.config.servers.secret_places import secret_places
 from aggregator.config.servers.secrets import secrets_in
 from aggregator.config.settings import Expose
+from aggregator.domain.shell import shell_line
 from aggregator.packages.plan import AskedValue
 from aggregator.pins.decide.upgrade import ADDS_TOOLS, SHOW_NEW
 from aggregator.redaction.field_names import is_opaque
@@ -72,7 +72,7 @@ class PrintableEntry:
         program = entry if "command" in entry else entry.get("launch")
         started = ""
         if isinstance(program, dict):
-            started = f"starts: {_plain(shlex.join([str(program['command']), *map(str, program.get('args', []))]))}"
+            started = f"starts: {_plain(shell_line([str(program['command']), *map(str, program.get('args', []))]))}"
         reached = f"connects to: {_plain(str(entry['url']))}" if "url" in entry else ""
         return ", then ".join(part for part in (started, reached) if part)
 

@@ -1,0 +1,100 @@
+"""Commands that people copy into a shell, on POSIX and on Windows."""
+
+import re
+import shlex
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregator.domain.shell import (
+    in_turn,
+    let_read,
+    let_write,
+    make_folder,
+    move_file,
+    remove_file,
+    set_variable,
+    shell_line,
+    shell_word,
+    split_line,
+)
+from tests.install.test_paste import argv
+
+_WORDS = st.lists(st.text(st.sampled_from("ab \\\"'&^,%(é\t")), min_size=1)
+
+
+@given(_WORDS)
+def test_a_program_gets_the_words_that_were_meant(words: list[str]) -> None:
+    assert argv(shell_line(words, windows=True)) == words
+    assert shlex.split(shell_line(words, windows=False)) == words
+
+
+@given(st.text())
+def test_what_a_shell_of_windows_reads_as_its_own_is_in_quotes(word: str) -> None:
+    shown = shell_word(word, windows=True)
+    assert shown.startswith('"') or re.fullmatch(r"[\w.:\\/+=-]+", shown)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (r"C:\Tools\op.exe read op://a/b", [r"C:\Tools\op.exe", "read", "op://a/b"]),
+        (r'"C:\Program Files\op.exe" "a b\"', ["C:\\Program Files\\op.exe", "a b\\"]),
+        (r"""op '{"a": 1}' # b""", ["op", '{"a": 1}', "#", "b"]),
+    ],
+)
+def test_a_line_of_windows_keeps_its_paths(line: str, words: list[str]) -> None:
+    assert split_line(line, windows=True) == words
+
+
+@given(st.text(st.sampled_from("ab \\\"'#")))
+def test_a_line_of_posix_is_split_as_a_shell_does(line: str) -> None:
+    try:
+        expected = shlex.split(line)
+    except ValueError:
+        with pytest.raises(ValueError, match="No"):
+            split_line(line, windows=False)
+    else:
+        assert split_line(line, windows=False) == expected
+
+
+def test_every_program_is_one_of_the_system() -> None:
+    old, new = "a b", "c"
+    posix = [
+        make_folder(old, windows=False),
+        move_file(old, new, windows=False),
+        remove_file(old, windows=False),
+        let_read(old, windows=False),
+        let_write(old, windows=False),
+        set_variable("A", old, windows=False),
+    ]
+    assert posix == [
+        "mkdir -p 'a b'",
+        "mv 'a b' c",
+        "rm 'a b'",
+        "chmod u+r 'a b'",
+        "chmod u+rwX 'a b'",
+        "export A='a b'",
+    ]
+    windows = [
+        make_folder(old, windows=True),
+        move_file(old, new, windows=True),
+        remove_file(old, windows=True),
+        let_read(old, windows=True),
+        let_write(old, windows=True),
+        set_variable("A", old, windows=True),
+    ]
+    assert windows == [
+        'mkdir "a b"',
+        'move "a b" c',
+        'del "a b"',
+        'icacls "a b" /reset',
+        'attrib -r "a b"',
+        'setx A "a b"',
+    ]
+
+
+def test_two_commands_are_one_line_where_the_shell_can_stop_between_them() -> None:
+    assert in_turn("a", "b", windows=False) == "`a && b`"
+    assert in_turn("a", "b", windows=True) == "`a`, then `b`"
