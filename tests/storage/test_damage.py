@@ -122,7 +122,7 @@ async def test_a_file_from_before_the_first_release_is_left_alone(path: Path, ur
     assert path.read_bytes() == before
     said = str(caught.value)
     assert said.startswith(f"The database {path} was made by a version of aggregator before the first release")
-    (way,) = re.findall("`(mv .*?)`", said)
+    (way,) = re.findall("`((?:mv|move) .*?)`", said)
     _, source, target = shlex.split(way)
     os.rename(source, target)
     async with open_database(url) as database:
