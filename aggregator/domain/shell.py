@@ -11,8 +11,8 @@ from typing import Final
 
 from aggregator.domain.patient_files import ON_WINDOWS
 
-# What neither shell of Windows changes: `,` and `@` mean something to PowerShell, `%` and `^` to cmd.exe.
-_PLAIN: Final = re.compile(r"[\w.:\\/+=-]+")
+# What neither shell of Windows changes: `,` and a first `@` mean something to PowerShell, `%` and `^` to cmd.exe.
+_PLAIN: Final = re.compile(r"[\w.:\\/+=-][\w.:\\/+=@-]*")
 
 
 def shell_word(word: str, *, windows: bool = ON_WINDOWS) -> str:

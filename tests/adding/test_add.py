@@ -17,7 +17,7 @@ from aggregator.app.catalog_sync import fingerprint
 from aggregator.cli.servers.adding.hints import hint
 from aggregator.config.load import load
 from aggregator.domain.principal import LOCAL
-from aggregator.domain.shell import shell_word
+from aggregator.domain.shell import shell_line, shell_word
 from aggregator.domain.versions import LATEST_LEGACY
 from aggregator.gateway.host import Host
 from aggregator.pins.decide.upgrade import ADDS_TOOLS, SHOW_NEW
@@ -292,13 +292,13 @@ async def test_a_package_is_not_started_before_a_yes(config: Path) -> None:
     put_program(config.parent / "bin" / "npm", """echo '{"name": "@example/evil"}'""")
     ended = await add(config, "--from", "npm:@example/evil", "--", "first")
     # `--` without a name before it: the first word is the name.
-    assert ended.out.startswith("first: starts: npx -y @example/evil\n")
+    assert ended.out.startswith(f"first: starts: npx -y {shell_word('@example/evil')}\n")
     assert ended.code == 1
     assert "Nothing was started and nothing was written. Add --yes to go on." in ended.out
     assert not (config.parent / "started").exists()
     assert text(config) == before
     ended = await add(config, "it", "--from", "npm:@example/evil", "--yes", "--", "; touch x")
-    assert f"starts: npx -y @example/evil {shell_word('; touch x')}" in ended.out
+    assert f"starts: {shell_line(['npx', '-y', '@example/evil', '; touch x'])}" in ended.out
     assert (config.parent / "started").exists()
     assert not (config.parent / "x").exists()
 

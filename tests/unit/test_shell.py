@@ -33,7 +33,7 @@ def test_a_program_gets_the_words_that_were_meant(words: list[str]) -> None:
 @given(st.text())
 def test_what_a_shell_of_windows_reads_as_its_own_is_in_quotes(word: str) -> None:
     shown = shell_word(word, windows=True)
-    assert shown.startswith('"') or re.fullmatch(r"[\w.:\\/+=-]+", shown)
+    assert shown.startswith('"') or re.fullmatch(r"[\w.:\\/+=@-]+", shown)
 
 
 @pytest.mark.parametrize(
