@@ -15,6 +15,7 @@ from aggregator.cli.commands import cli
 from aggregator.cli.policy import policy
 from aggregator.cli.runtime.running import announced
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.shell import shell_word
 from aggregator.pins.cli import approval, check, difference, status
 from aggregator.pins.cli.open_items import open_items
 from aggregator.pins.cli.pin_files import pin_files
@@ -580,7 +581,7 @@ def test_other_held_items_and_pins_that_cannot_be_read(shop: Shop, capsys: pytes
     shop.is_seen()
     code, said = explained(shop, capsys, "one", "resource:shop.book://4")
     assert (code, said.splitlines()[0].startswith("resource:shop.book://4: held: ")) == (1, True), said
-    assert "`aggregator pins diff shop 'book://{number}'`" in said
+    assert f"`aggregator pins diff shop {shell_word('book://{number}')}`" in said
     assert "held" not in explained(shop, capsys, "one", "resource:shop.other://4")[1]
     files.unlink()
     with pytest.raises(OperatorError, match="no policy files"):
