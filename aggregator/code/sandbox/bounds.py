@@ -75,4 +75,4 @@ def check_installed() -> None:
         OperatorError: the package that runs them is not installed.
     """
     if find_spec("pydantic_monty") is None:
-        raise OperatorError(f"`expose: code` needs a sandbox. Run: pip install {shell_word(f'{DISTRIBUTION}[code]')}")
+        raise OperatorError(f"`expose: code` needs a sandbox. Run: `pip install {shell_word(f'{DISTRIBUTION}[code]')}`")
