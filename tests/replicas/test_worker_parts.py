@@ -49,6 +49,7 @@ def shared() -> Iterator[int]:
     os.close(descriptor)
 
 
+@_NEEDS_WORKERS
 def test_a_line_is_free_until_it_is_entered_and_after_it_is_cleared(shared: int) -> None:
     table, seen = WorkerTable(shared), WorkerTable(shared)
     assert len(table) == 6
@@ -62,6 +63,7 @@ def test_a_line_is_free_until_it_is_entered_and_after_it_is_cleared(shared: int)
     assert seen.beats(2) == 2
 
 
+@_NEEDS_WORKERS
 @pytest.mark.parametrize("again", ["enter", "clear"])
 def test_a_line_has_nothing_of_the_process_before(shared: int, again: str) -> None:
     """Other processes see what a worker notes; the next one on its line begins with no beat and no connection."""
@@ -82,6 +84,7 @@ def test_a_line_has_nothing_of_the_process_before(shared: int, again: str) -> No
     assert (seen.free() == 0) == (again == "clear")
 
 
+@_NEEDS_WORKERS
 def test_a_connection_is_for_the_worker_with_the_fewest(shared: int) -> None:
     table = WorkerTable(shared)
     for line, connections in enumerate((3, 2, 2)):

@@ -182,9 +182,14 @@ def _refuse_open(path: Any) -> None:
     except OSError:
         return
     for descriptor in os.listdir("/proc/self/fd"):
+        # One that was closed meanwhile is no more there.
         with suppress(OSError):
-            if os.path.samestat(os.stat(int(descriptor)), wanted):
-                raise PermissionError(13, "The process cannot access the file", str(path))
+            found = os.stat(int(descriptor))
+            if os.path.samestat(found, wanted):
+                break
+    else:
+        return
+    raise PermissionError(13, "The process cannot access the file", str(path))
 
 
 def _moving(real: Callable[..., Any]) -> Callable[..., Any]:
