@@ -71,7 +71,7 @@ def _free(wanted: str, taken: set[str]) -> str:
     """Return a name that is not taken, without regard to case, and take it."""
     wanted = re.sub(r"[^A-Za-z0-9._-]", "-", wanted)[:150]
     if is_reserved(wanted):
-        # Also where it is no device: the folder may be copied to a Windows machine.
+        # Windows writes such a name into a device. Other systems do not, but people copy the folder to Windows.
         wanted = f"secret-{wanted.rstrip('.')}"
     folded: Collection[str] = {name.casefold() for name in taken}
     name, number = wanted, 2

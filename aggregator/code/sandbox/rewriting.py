@@ -74,7 +74,7 @@ def _x_type_of(one):
 
 
 class Rewritten(NamedTuple):
-    """A program in the forms that the interpreter has, and what it needs of `MAPS`, `PRINTS` and `KINDS`."""
+    """A rewritten program, and the helpers from `MAPS`, `PRINTS` and `KINDS` that it uses."""
 
     code: str
     prelude: str

@@ -25,8 +25,7 @@ _BEYOND: Final = 0.1
 # is valid.
 RESUMED_WITHIN: Final = 960.0
 MOST_SCOPES: Final = 10_000
-# Seconds by which the clocks of two replicas may differ: each errs by half the time of a query
-# (`replicas/group/clock.py`).
+# Seconds by which clocks of two replicas may differ: each errs by half a query (`replicas/group/clock.py`).
 CLOCKS_DIFFER: Final = 0.5
 _DIGITS: Final = 12
 # Scopes kept because a label of theirs is in no row yet; beyond that, the least recently used are dropped too.
@@ -304,9 +303,7 @@ class Scopes:
         return new
 
     def brings_nothing_new(self, key: ScopeKey, labels: Collection[str], source: LabelSource, decay: float) -> bool:
-        """Record labels that came before and need no row; return False, without a change, if there is any
-        other.
-        """
+        """Record labels that came before and need no row; return False, and change nothing, if there are others."""
         scope, now = self._scopes.get(key), source.at
         if scope is None:
             return False

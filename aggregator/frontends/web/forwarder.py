@@ -204,9 +204,10 @@ class Forwarder:
         *,
         only: bool,
     ) -> bool:
-        """Have a request of 2026-07-28 answered by the replica that has what it goes on with.
+        """Send a request of 2026-07-28 to the replica `owner`, and its answer to the host.
 
-        `only`: no other can answer it, since the call waits there. Otherwise return False if nothing was sent.
+        `only`: the call waits at that replica, so no other can answer. If `only` is false and that replica cannot be
+        reached, return False: this replica answers.
         """
         request_id = sane_id(message.get("id"))
         lost = AnswerLost("The replica that runs this call ended, or the one on the way to it")

@@ -94,8 +94,10 @@ class StreamableHttpFrontend:
                     slot.change("streams")
                 if isinstance(message, dict) and _is_modern(message, headers):
                     owner = await self._kept_at(message, scope)
-                    if owner is not None and await self._resumed_at(owner, message, principal, scope, receive, send):
-                        return
+                    if owner is not None:
+                        parked = self._gateway.input_requests.parked_at(message["params"]) is not None
+                        if await self._forwarder.resume(owner, message, principal, scope, receive, send, only=parked):
+                            return
                     await self._post_modern(principal, message, headers, wishes, scope, receive, send)
                 else:
                     await self._post_legacy(principal, message, headers, wishes, scope, receive, send)
@@ -124,25 +126,12 @@ class StreamableHttpFrontend:
             return nullcontext(), full
 
     async def _kept_at(self, message: dict[str, Any], scope: Scope) -> str | None:
-        """Return the replica that has what a request goes on with; None for this one, and for most requests."""
+        """Return the other replica at which the call of a request waits, or its connection is open; mostly None."""
         params = message.get("params")
         if not isinstance(params, dict) or "requestState" not in params:
             return None
         owner = self._gateway.input_requests.kept_at(params)
         return owner if owner is not None and await self._forwarder.has(owner, scope) else None
-
-    async def _resumed_at(
-        self,
-        owner: str,
-        message: dict[str, Any],
-        principal: Principal,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-    ) -> bool:
-        """Have a request answered by the replica that has what it goes on with; return False if this one should."""
-        parked = self._gateway.input_requests.parked_at(message["params"]) is not None
-        return await self._forwarder.resume(owner, message, principal, scope, receive, send, only=parked)
 
     async def _message(self, scope: Scope, headers: Headers, receive: Receive) -> Any:
         """Return the decoded body of a post.
