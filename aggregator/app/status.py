@@ -84,9 +84,11 @@ class Status:
         }
         stopping = self._gateway.drain.started or self._gateway.drain.leaving
         tried = all(upstream.lifecycle.tried for upstream in self._upstreams.values())
-        # Without the keys every request is refused, and without the group sessions: a balancer is to ask elsewhere.
+        # Without the keys every request is refused, without the group sessions, and without the pins tools: a
+        # balancer is to ask elsewhere.
         group = self._gateway.group
-        alone = self._access.unread or (group.enabled and group.awaited)
+        pins_awaited = self._pin_sync is not None and self._pin_sync.awaited
+        alone = self._access.unread or (group.enabled and group.awaited) or pins_awaited
         ready = tried and not stopping and not alone
         details = {"ready": ready, "tools": len(self._gateway.catalog), "servers": servers}
         if stopping:

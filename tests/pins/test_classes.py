@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aggregator.pins.decide.comparison import waits
@@ -311,6 +311,7 @@ def test_a_definition_that_cannot_be_gone_through_is_judged_by_its_members() -> 
     assert classes(tool(inputSchema=large), tool(inputSchema=large, title="Other")) == {"description"}
 
 
+@example(67714078, 2)
 @given(st.integers(0, 2**32), st.integers(0, 3))
 def test_random_edits_are_seen_and_classed(seed: int, more: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - edits, not secrets
@@ -322,7 +323,9 @@ def test_random_edits_are_seen_and_classed(seed: int, more: int) -> None:
     assert edit.classes <= found, edit.what
     if edit.open:
         assert found, edit.what
-        assert found != {"cosmetic"}, edit.what
+        # No arguments fit a schema that is not of an object, before and after.
+        takes = definition.get("inputSchema", {}).get("type") == "object"
+        assert found != {"cosmetic"} or not takes, edit.what
     else:
         assert found == edit.classes, edit.what
 

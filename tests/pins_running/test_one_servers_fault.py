@@ -212,6 +212,28 @@ async def test_a_database_that_takes_nothing_holds_what_is_new(
             await until(lambda: "pins" not in harness.app.report()[1], "the trouble is over")
 
 
+@pytest.mark.parametrize(("settings", "serves"), [({}, False), ({"on_change": "warn"}, True)])
+async def test_a_process_is_not_ready_while_it_holds_everything_since_its_pins_are_unread(
+    shop: ChangingServer, settings: dict[str, str], serves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A balancer would send it calls that it has to refuse."""
+    works, readable = PinSync._catch_up, False
+
+    async def fails_first(self: PinSync) -> None:
+        if not readable:
+            raise StorageBusy("It is busy.")
+        await works(self)
+
+    monkeypatch.setattr("aggregator.pins.app.sync.AGAIN", 0.02)
+    monkeypatch.setattr(PinSync, "_catch_up", fails_first)
+    async with running(shop.config(**settings), storage=shop.storage) as harness:
+        await until(lambda: harness.upstream("shop").lifecycle.tried, "its server was started")
+        await until(lambda: "pins" in harness.app.report()[1], "the trouble is known")
+        assert (harness.app.report()[0], bool(harness.tools())) == (serves, serves)
+        readable = True
+        await until(lambda: harness.app.report()[0] and bool(harness.tools()), "it is ready, and shows its tools")
+
+
 async def test_only_failures_in_a_row_hold_what_is_new(shop: ChangingServer, monkeypatch: pytest.MonkeyPatch) -> None:
     works = PinSync._catch_up
 

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, Final
 
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.domain.errors import AnswerLost, OwnerNotReached, StaleState
+from aggregator.domain.errors import AnswerLost, OwnerNotReached
 from aggregator.domain.principal import Principal
 from aggregator.frontends.web.address_wishes import query_of
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
@@ -201,13 +201,9 @@ class Forwarder:
         scope: Scope,
         receive: Receive,
         send: Send,
-        *,
-        only: bool,
     ) -> bool:
-        """Send a request of 2026-07-28 to the replica `owner`, and its answer to the host.
-
-        `only`: the call waits at that replica, so no other can answer. If `only` is false and that replica cannot be
-        reached, return False: this replica answers.
+        """Send a request of 2026-07-28 to the replica `owner`, and its answer to the host; return False if that replica
+        cannot be reached: this replica answers.
         """
         request_id = sane_id(message.get("id"))
         lost = AnswerLost("The replica that runs this call ended, or the one on the way to it")
@@ -215,10 +211,9 @@ class Forwarder:
         try:
             await self.pass_on(owner, f"/{HTTP}{query_of(scope)}", body, principal, scope, receive, send, last)
         except HopFailed as failed:
-            if not (failed.sent or only):
+            if not failed.sent:
                 return False
-            wrong = lost if failed.sent else StaleState(f"what waited for the answer cannot be reached, as {failed}")
-            await respond(send, 200, error_message(request_id, wrong))
+            await respond(send, 200, error_message(request_id, lost))
         return True
 
     async def bring_answer(self, session: HttpSession, message: dict[str, Any]) -> None:

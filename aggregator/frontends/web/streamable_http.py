@@ -94,10 +94,10 @@ class StreamableHttpFrontend:
                     slot.change("streams")
                 if isinstance(message, dict) and _is_modern(message, headers):
                     owner = await self._kept_at(message, scope)
-                    if owner is not None:
-                        parked = self._gateway.input_requests.parked_at(message["params"]) is not None
-                        if await self._forwarder.resume(owner, message, principal, scope, receive, send, only=parked):
-                            return
+                    if owner is not None and await self._forwarder.resume(
+                        owner, message, principal, scope, receive, send
+                    ):
+                        return
                     await self._post_modern(principal, message, headers, wishes, scope, receive, send)
                 else:
                     await self._post_legacy(principal, message, headers, wishes, scope, receive, send)

@@ -134,7 +134,7 @@ class InputRequests:
         sealed = params.get("requestState")
         away = self.parked_at(params)
         if away not in (None, self._sealer.me):
-            raise StaleState("the replica at which the call waited for the answer is gone")
+            raise StaleState("the replica at which the call waited for the answer is gone, or cannot be reached")
         try:
             bond = await going_through(target.arguments, _bond, target)
             state = await self._sealer.open(sealed, bond, at_its_maker=away is not None)

@@ -34,7 +34,7 @@ from aggregator.pins.app.writing import (
 )
 from aggregator.pins.decide.values import PinKind
 from aggregator.pins.gateway.answers import news_note
-from aggregator.pins.gateway.book import PinBook
+from aggregator.pins.gateway.book import PinBook, rules_of
 from aggregator.pins.gateway.state import HeldItem, JudgedList
 from aggregator.storage.errors import StorageError
 from aggregator.upstream.list_kinds import LIST_METHODS, Kind
@@ -136,6 +136,14 @@ class PinSync:
     def withheld(self) -> Mapping[str, str]:
         """The servers whose pins cannot be read, compared or written, each with the reason."""
         return {**self._book.unprotected(), **self._withheld}
+
+    @property
+    def awaited(self) -> bool:
+        """True while the pins were not read yet, and a server shows nothing without them."""
+        configs = (upstream.config for upstream in self._upstreams.values())
+        return self._book.default_unread and any(
+            rules_of(config).needs_pins and not self._book.of(config.id).readable for config in configs
+        )
 
     @property
     def settled(self) -> bool:

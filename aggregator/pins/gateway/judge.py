@@ -96,7 +96,7 @@ def unprotected(server: str, kind: PinKind, listed: Sequence[ListedItem], rules:
     """Return a list with every item held, since its pins cannot be read or compared. `warn` shows all, unless the
     server has to be approved first.
     """
-    if rules.on_change == "warn" and not rules.asks:
+    if not rules.needs_pins:
         return JudgedList(server, kind)
     return JudgedList(
         server, kind, {one.name: HeldItem(server, kind, one.name, why, unprotected=True) for one in listed}

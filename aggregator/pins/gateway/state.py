@@ -83,6 +83,11 @@ class PinRules(NamedTuple):
     on_change: OnChange
     shows_new: bool = False
 
+    @property
+    def needs_pins(self) -> bool:
+        """True if nothing is shown while the pins cannot be read."""
+        return self.asks or self.on_change != "warn"
+
 
 class ListedItem(NamedTuple):
     """One item of a list, with the schema version of its definition, which is as the server gave it."""
