@@ -105,7 +105,7 @@ def validate_tools_steps(
             own_name=name,
             definition=mended,
             listed=listed,
-            timeout=_timeout(server, name),
+            timeout=time_limit(server, name),
             version=definition_digest(definition),
             param_headers=headers,
         )
@@ -166,8 +166,10 @@ def is_taken(server: ServerConfig, name: str) -> bool:
     return included and not any(fnmatchcase(name, pattern) for pattern in tools.exclude)
 
 
-def _timeout(server: ServerConfig, name: str) -> float:
-    own = (seconds for pattern, seconds in server.tools.timeout.items() if fnmatchcase(name, pattern))
+def time_limit(server: ServerConfig, *names: str) -> float:
+    """Return the seconds that calls of a tool may take, by the first pattern that matches one of its names."""
+    limits = server.tools.timeout.items()
+    own = (seconds for pattern, seconds in limits if any(fnmatchcase(name, pattern) for name in names))
     return min(next(own, server.timeout), server.limits.max_timeout)
 
 

@@ -95,6 +95,7 @@ CODES: Final[Mapping[str, CodeMeaning]] = {
     "server_down": _code("error", "a server cannot be used for another reason"),
     "server_variable_missing": _code("warning", "a server is switched off: a variable that it needs is not set"),
     "server_off": _code("note", "a server is switched off in the configuration"),
+    "server_tool_unlisted": _code("note", "a setting names a tool that its server does not list"),
     "server_no_tools": _code("warning", "a server has no tools, or all are excluded"),
     "server_name_taken": _code("error", "two servers have one name or prefix"),
     "server_twice": _code("warning", "two servers start the same program or have the same address"),

@@ -46,6 +46,13 @@ class ToolRecord:
             object.__setattr__(self, "sent_as", self.own_name)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names by which settings and rules may mean the tool: the approved one, and the one that is sent if that
+        differs.
+        """
+        return (self.own_name,) if self.sent_as == self.own_name else (self.own_name, self.sent_as)
+
+    @property
     def only_for_apps(self) -> bool:
         """Return whether the tool is for apps, not for models (ext-apps, `_meta.ui.visibility`): called, not listed."""
         meta = self.definition.get("_meta")

@@ -125,6 +125,7 @@ SEEDS: Final = tuple(
         ("folder that is missing", "server_folder_missing", _small(cwd="/no/such/folder"), "`cwd`", ()),
         ("schema that cannot be used", "tools_left_out", _small("--bad-schema"), "author", ()),
         ("pages in circles", "server_faulty", _small("--circles"), "author", ()),
+        ("setting of no tool", "server_tool_unlisted", _small(tools={"timeout": {"nothing": 5}}), "take it out", ()),
         ("no tool is taken", "server_no_tools", _small(tools={"exclude": ["*"]}), "tools.exclude", ()),
     )
 )

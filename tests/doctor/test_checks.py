@@ -19,6 +19,7 @@ from aggregator.doctor.checks.model_view import ToolsSeen, ToolsThere, of_seen
 from aggregator.doctor.checks.policies import Denial, PolicyFacts, of_denials, of_keys, of_policies
 from aggregator.doctor.checks.servers import ServerFacts, of_asking, of_growing, of_servers
 from aggregator.doctor.checks.storage import StorageFacts, of_held, of_storage
+from aggregator.doctor.checks.tool_settings import UnlistedTool
 from aggregator.doctor.codes import CODES
 from aggregator.doctor.finding import SEVERITIES, CheckFinding, DoctorReport, in_order
 from aggregator.doctor.gather.machine import read_machine
@@ -48,6 +49,7 @@ SERVERS = st.builds(
     seconds=st.none() | st.floats(0, 100),
     tools=st.integers(0, 5),
     left_out=st.lists(TEXT, max_size=5),
+    unlisted=st.lists(st.builds(UnlistedTool, st.just("tools.timeout"), TEXT, st.none() | TEXT), max_size=3),
     command=st.none() | TEXT,
     address=st.none() | TEXT,
     same_as=st.none() | TEXT,

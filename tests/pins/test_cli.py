@@ -193,6 +193,8 @@ def test_a_lock_file_moves_a_tool_that_its_server_spells_otherwise(shop: Shop) -
 
 
 async def test_the_doctor_has_both_names_of_a_tool(shop: Shop) -> None:
+    """A setting may name either; for any other name the doctor says which one is probably meant."""
+    shop.configure(tools={"timeout": {"get-order": 5, "get_order": 5, "get_*": 5, "find_*": 5, "invoices": 5}})
     shop.says(tool("get-order"), tool("invoice"))
     await asyncio.to_thread(shop.is_seen)
     shop.says({**tool("get-order"), "name": "get_order"}, tool("invoice"))
@@ -200,9 +202,17 @@ async def test_the_doctor_has_both_names_of_a_tool(shop: Shop) -> None:
     home = shop.folder / "home"
     home.mkdir()
     answer = await run("doctor", "--json", "--config", str(shop.path), cwd=shop.folder, stdin=b"", HOME=str(home))
-    found = {one["code"]: one["message"] for one in json.loads(answer.out)["findings"]}
+    findings = json.loads(answer.out)["findings"]
+    found = {one["code"]: one["message"] for one in findings}
     assert "`get-order` is served; the server now calls it `get_order`." in found["definitions_held"]
     assert "tools_missing" not in found
+    unlisted = [(one["message"], one["fix"]) for one in findings if one["code"] == "server_tool_unlisted"]
+    assert unlisted == [
+        (
+            "`tools.timeout` of shop names the tool 'invoices', which shop does not list.",
+            "Did you mean 'invoice'? Correct it, or take it out.",
+        )
+    ]
 
 
 def test_changes_that_the_settings_accept_are_a_count(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:

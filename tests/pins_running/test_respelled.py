@@ -409,3 +409,76 @@ async def test_a_call_that_waits_for_a_person_while_the_name_changes(shop: Chang
             assert "its server has changed its name" in answer["content"][0]["text"]
         else:
             assert answer["content"][0]["text"] == "get_order was called"
+
+
+def limits_of(harness: PinsHarness, name: str) -> float:
+    found = harness.app.gateway.catalog.of_server("shop", name)
+    assert found is not None
+    return found.timeout
+
+
+@pytest.mark.parametrize("written", ["get-order", "get_order", "get?order"])
+async def test_time_limits_and_fallbacks_count_by_both_names(shop: ChangingServer, written: str) -> None:
+    spare = ChangingServer(shop.folder, "spare")
+    spare.says(tool("find"))
+    tools: Json = {"timeout": {written: 7.0}, "fallbacks": {written: ("spare.find",)}}
+    async with raw_http() as raw:
+        now = [tool("get-order")]
+
+        async def listed(seen: ReceivedRequest, reply: ReplyWriter) -> None:
+            await reply.result(seen, {"tools": now})
+
+        raw.on["tools/list"] = listed
+        config = server_config("shop", type="http", url=raw.url, tools=tools, limits={"grace": 0.05})
+        async with running(config, storage=shop.storage) as harness:
+            await harness.settled()
+        now[0] = {**tool("get-order"), "name": "get_order"}
+        async with running(config, spare.config(), storage=shop.storage) as harness:
+            assert limits_of(harness, "get-order") == 7.0
+            await raw.stop()
+            await until(lambda: harness.upstream("shop").state == "unavailable", "the server is away")
+            assert await said_by(harness, "shop.get-order") == "find was called"
+
+
+@pytest.mark.parametrize("written", ["spare", "spare.get-order", "spare.get_order"])
+async def test_a_fallback_that_is_spelled_otherwise_answers(shop: ChangingServer, written: str) -> None:
+    """It is found by either name, and gets the call by the name that it has now."""
+    spare = ChangingServer(shop.folder, "spare")
+    spare.says(tool("get-order"))
+    async with running(spare.config(), storage=shop.storage) as harness:
+        await harness.settled()
+    spare.says({**tool("get-order"), "name": "get_order"})
+    async with raw_http() as raw:
+
+        async def listed(seen: ReceivedRequest, reply: ReplyWriter) -> None:
+            await reply.result(seen, {"tools": [tool("get-order")]})
+
+        raw.on["tools/list"] = listed
+        tools: Json = {"fallbacks": {"get-order": (written,)}}
+        config = server_config("shop", type="http", url=raw.url, tools=tools, limits={"grace": 0.05})
+        async with running(config, spare.config(), storage=shop.storage) as harness:
+            await raw.stop()
+            await until(lambda: harness.upstream("shop").state == "unavailable", "the server is away")
+            assert await said_by(harness, "shop.get-order") == "get_order was called"
+
+
+async def test_a_server_with_another_spelling_stands_in_by_the_sent_name(shop: ChangingServer) -> None:
+    """Both had the release; the tools of the spare are seen for the first time."""
+    spare = ChangingServer(shop.folder, "spare")
+    spare.says({**tool("get-order"), "name": "get_order"})
+    async with running(shop.config(fallbacks=("spare",)), storage=shop.storage) as harness:
+        await harness.settled()
+    shop.says(respelled("get-order", "get_order"), tool("get-invoice"))
+    async with running(shop.config(fallbacks=("spare",)), spare.config(), storage=shop.storage) as harness:
+        found = harness.app.gateway.catalog.of_server("shop", "get-order")
+        assert found is not None
+        assert [other.name for other in harness.app.failover.of(found)] == ["spare.get_order"]
+
+
+@pytest.mark.parametrize("written", ["shop.get-order", "shop.get_order"])
+async def test_a_short_list_has_pinned_tools_by_either_name(shop: ChangingServer, written: str) -> None:
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+    shop.says(respelled("get-order", "get_order"), tool("get-invoice"))
+    async with running(shop.config(), storage=shop.storage, expose="search", pinned=(written,)) as harness:
+        assert [name for name in await harness.listed() if name] == ["get-order"]

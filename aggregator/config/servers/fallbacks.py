@@ -17,10 +17,10 @@ def settle_fallbacks(
     return tuple(_settled(server, ids, place(server), report) for server in servers)
 
 
-def split(named: str, own: str) -> tuple[str, str]:
-    """Return the server and the tool that an entry of `tools.fallbacks` names; the tool is `own` if it names none."""
-    server, dot, tool = named.partition(".")
-    return server, tool if dot else own
+def split(named: str) -> tuple[str, str]:
+    """Return the server and the tool that an entry of `tools.fallbacks` names; the tool is empty if it names none."""
+    server, _, tool = named.partition(".")
+    return server, tool
 
 
 def _settled(server: ServerConfig, ids: Mapping[str, str], at: Where, report: Report) -> ServerConfig:

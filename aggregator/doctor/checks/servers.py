@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aggregator.config.server_config import ServerConfig
+from aggregator.doctor.checks.tool_settings import UnlistedTool, of_unlisted_tools
 from aggregator.doctor.finding import CheckFinding, brief, found
 from aggregator.domain.connection_causes import CauseKind, cause_in, without_mend
 from aggregator.domain.program_causes import ProgramCauseKind, program_cause
@@ -75,7 +76,8 @@ class ServerFacts:
     `place` is the entry in the file. `address` and `same_as` are without secrets: the address without its query, and
     the server that starts the same. `elsewhere` is the full path of a missing program, in a folder that is not on the
     PATH; `proxy_variable` the variable of a proxy that the entry could use. `left_out` has a sentence for each unlisted
-    tool, `faults` one for each other fault in the server's lists and messages.
+    tool, `faults` one for each other fault in the server's lists and messages. `unlisted` has the tools that its
+    settings name and it does not list.
     """
 
     id: str
@@ -91,6 +93,7 @@ class ServerFacts:
     tools: int = 0
     left_out: Sequence[str] = ()
     faults: Sequence[str] = ()
+    unlisted: Sequence[UnlistedTool] = ()
     command: str | None = None
     address: str | None = None
     same_as: str | None = None
@@ -151,6 +154,7 @@ def _of_ready(server: ServerFacts) -> Iterator[CheckFinding]:
             server.place,
             severity="note" if all(map(is_mend, server.faults)) else None,
         )
+    yield from of_unlisted_tools(server.id, server.place, server.unlisted)
     if not server.tools and not server.left_out:
         yield found(
             "server_no_tools",

@@ -24,6 +24,7 @@ from aggregator.dialects.names import Schemas
 from aggregator.doctor.checks.model_view import ToolsThere
 from aggregator.doctor.checks.policies import Denial, PolicyFacts
 from aggregator.doctor.checks.servers import ServerFacts
+from aggregator.doctor.checks.tool_settings import UnlistedTool, unlisted_tools
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.uris.addresses import is_loopback
@@ -122,7 +123,7 @@ async def _result(
     withheld: Mapping[tuple[str, str], str],
 ) -> TrialResult:
     known = _same(loaded.config.servers)
-    servers = [_tried(app, one, loaded, known, calls, noisy.servers) for one in app.upstreams.values()]
+    servers = [_tried(app, one, loaded, known, calls, noisy.servers, withheld) for one in app.upstreams.values()]
     view = app.browser.view(Principal(agent))
     every = tuple(app.gateway.catalog.tools)
     denials = []
@@ -164,6 +165,7 @@ def _tried(
     known: Mapping[str, str],
     calls: Mapping[str, int],
     noisy: frozenset[str],
+    withheld: Mapping[tuple[str, str], str],
 ) -> ServerFacts:
     server = next(one for one in loaded.config.servers if one.id == upstream.config.id)
     tools = sum(tool.server == server.id for tool in app.gateway.catalog.tools)
@@ -182,7 +184,17 @@ def _tried(
         seconds=upstream.connect_seconds,
         left_out=tuple(said for said in faults if LEFT_OUT in said),
         faults=tuple(said for said in faults if LEFT_OUT not in said),
+        unlisted=_unlisted(server, upstream, withheld),
     )
+
+
+def _unlisted(
+    server: ServerConfig, upstream: Upstream, withheld: Mapping[tuple[str, str], str]
+) -> Sequence[UnlistedTool]:
+    """Return the tools that the settings of a server name, and that it lists neither so nor as they were approved."""
+    listed = {one["name"] for one in upstream.definitions if isinstance(one, dict) and isinstance(one.get("name"), str)}
+    approved = {withheld.get((server.id, name), "") for name in listed}
+    return unlisted_tools(server, listed | approved) if upstream.state == "ready" and listed else ()
 
 
 def _facts(

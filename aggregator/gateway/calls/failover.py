@@ -5,7 +5,7 @@ failover leads around no policy. And no call goes on to another server that may 
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from math import inf
 from time import monotonic
@@ -182,7 +182,7 @@ class Failover:
         self.others = {}
         paired = [(config, tools) for config, tools in seen if config.fallbacks or config.tools.fallbacks]
         if paired:
-            by_server = {config.id: {tool.own_name: tool for tool in tools} for config, tools in seen}
+            by_server = {config.id: _by_name(tools) for config, tools in seen}
             for config, tools in paired:
                 self._pair(config, tools, by_server, problems)
         for problem in problems:
@@ -206,20 +206,22 @@ class Failover:
         missing: dict[str, list[str]] = {}
         for tool in tools:
             found = []
-            for server, own in _named(config, tool.own_name):
-                other = by_server.get(server, {}).get(own)
+            for server, names in _named(config, tool):
+                known = by_server.get(server, {})
+                other = next((known[name] for name in names if name in known), None)
                 if other is None:
                     # A server whose tools are not known yet may have it.
-                    if by_server.get(server):
-                        missing.setdefault(server, []).append(own)
+                    if known:
+                        missing.setdefault(server, []).append(names[0])
                 elif (why := self._misfit(tool, other)) is not None:
                     problems.append(f"{other.name} cannot stand in for {tool.name}: {why}.")
                 else:
                     found.append(other)
             if found:
                 self.others[tool.name] = tuple(found)
-        for server, names in missing.items():
-            said = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+        for server, lacking in missing.items():
+            more = f" and {len(lacking) - _NAMED} more" if len(lacking) > _NAMED else ""
+            said = ", ".join(lacking[:_NAMED]) + more
             problems.append(
                 f"{server} cannot stand in for these tools of {config.id}, since it shows none named {said}."
             )
@@ -384,9 +386,14 @@ def unfit(tool: ToolRecord, other: ToolRecord) -> str | None:
     return f"of its result, {why}" if why is not None else None
 
 
-def _named(config: ServerConfig, own: str) -> list[tuple[str, str]]:
-    """Return the servers and tools that are configured to stand in for a tool of a server."""
+def _by_name(tools: Iterable[ToolRecord]) -> dict[str, ToolRecord]:
+    """Return tools by their approved names, and by those that the server gives them now."""
+    return {**{tool.sent_as: tool for tool in tools}, **{tool.own_name: tool for tool in tools}}
+
+
+def _named(config: ServerConfig, tool: ToolRecord) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the servers that are configured to stand in for a tool of a server, with the names of the tool there."""
     for pattern, named in config.tools.fallbacks.items():
-        if fnmatchcase(own, pattern):
-            return [split(one, own) for one in named]
-    return [(server, own) for server in config.fallbacks]
+        if any(fnmatchcase(name, pattern) for name in tool.names):
+            return [(server, (own,) if own else tool.names) for server, own in map(split, named)]
+    return [(server, tool.names) for server in config.fallbacks]

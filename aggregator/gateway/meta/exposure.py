@@ -17,6 +17,7 @@ from aggregator.config.model import Config
 from aggregator.config.settings import Expose
 from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.bounds.slices import Slices, Steps, at_once
+from aggregator.domain.names import canonical
 from aggregator.domain.records import ToolRecord
 from aggregator.domain.text.tokens import estimate
 from aggregator.gateway.meta.registry import MetaToolSet
@@ -170,7 +171,10 @@ class Exposure:
         return Listing((*shown, *programs, *pinned))
 
     def _is_pinned(self, view: View, tool: ToolRecord) -> bool:
-        return view.ruling(tool).pinned or any(fnmatchcase(tool.name, pattern) for pattern in self._pinned)
+        if view.ruling(tool).pinned:
+            return True
+        names = [canonical(tool.prefix, name) for name in tool.names] if self._pinned else ()
+        return any(fnmatchcase(name, pattern) for pattern in self._pinned for name in names)
 
 
 def is_short(listing: Listing) -> bool:

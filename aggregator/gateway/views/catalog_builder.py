@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from aggregator.catalog.catalog import Catalog, ServerTools, server_tools_steps
 from aggregator.catalog.items import NAMED_BY, item_steps
 from aggregator.catalog.resources import ItemCatalog, item_catalog_steps
-from aggregator.catalog.validate import definition_digest, validate_tools_steps
+from aggregator.catalog.validate import definition_digest, time_limit, validate_tools_steps
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.bounds.slices import Slices, Steps, at_once
 from aggregator.domain.names import reads_as_anothers, shadowed
@@ -329,6 +329,8 @@ class CatalogBuilder:
             if (served := judged.served.get(record.own_name)) is not None:
                 if isinstance(record, ToolRecord):
                     record = replace(record, version=served.version, takes=served.takes, sent_as=served.sent_as)
+                    if served.sent_as:
+                        record = replace(record, timeout=time_limit(config, *record.names))
                 elif served.takes is not None:
                     record = replace(record, takes=served.takes)
                 old = same.get(record.own_name)
