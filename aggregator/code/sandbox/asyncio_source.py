@@ -14,7 +14,7 @@ async def _settled(one):
 async def _caught(one):
     try:
         return await _settled(one)
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         return error
 
 class _Semaphore:
@@ -59,10 +59,15 @@ class _Lock:
     async def __aexit__(self, *failure):
         self.release()
 
+# The tasks that a program made, for what waits for their work.
+_tasks_made = []
+
 class _Task:
     def __init__(self, one):
+        _tasks_made.append(self)
         self._one, self._begun, self._done, self._value, self._error = one, False, False, None, None
-        self._told, self._cancelled = [], False
+        # `_left`: it waited for a queue when all was done.
+        self._told, self._cancelled, self._left = [], False, False
 
     async def _run(self):
         pause = 0.001
@@ -74,6 +79,8 @@ class _Task:
         self._begun = True
         try:
             self._value = await _settled(self._one)
+        except _Left:
+            self._left = True
         except Exception as error:
             self._error = error
         self._done = True
@@ -88,8 +95,9 @@ class _Task:
         self._told.append(function)
 
     def cancel(self, *reason):
-        if self._begun or self._done:
+        if (self._begun or self._done) and not self._left:
             return False
+        self._left = False
         self._begun = self._done = self._cancelled = True
         self._error = KeyboardInterrupt("cancelled")
         return True
@@ -156,9 +164,12 @@ class _Event:
 # Nothing else raises these, as there are no files.
 _QueueEmpty, _QueueFull = IsADirectoryError, NotADirectoryError
 
+# What ends a task that waits for a queue, and whether all is done that the program waits for.
+_Left, _joined = KeyboardInterrupt, [False]
+
 class _Queue:
     def __init__(self, maxsize=0):
-        self.maxsize, self._kept, self._open = maxsize, [], 0
+        self.maxsize, self._kept, self._open, self._told = maxsize, [], 0, False
 
     async def _wait(self, waits):
         pause = 0.001
@@ -171,11 +182,23 @@ class _Queue:
         self.put_nowait(one)
 
     async def get(self):
-        await self._wait(self.empty)
+        await self._wait(lambda: self.empty() and not self._is_over())
+        if self.empty():
+            # The program cancels the task that waits here, or leaves it.
+            raise _Left("cancelled")
         return self._kept.pop(0)
 
+    def _is_over(self):
+        return _joined[0] and (self._open == 0 or not self._told)
+
+    # The tasks of the program run until it has no more for them to do.
     async def join(self):
-        await self._wait(lambda: self._open > 0)
+        async def watch():
+            await self._wait(lambda: self._open > 0)
+            _joined[0] = True
+        tasks = [task for task in _tasks_made if not task._begun]
+        await _asyncio.gather(watch(), *[task._run() for task in tasks])
+        _joined[0] = False
 
     def put_nowait(self, one):
         if self.full():
@@ -191,6 +214,7 @@ class _Queue:
     def task_done(self):
         if self._open < 1:
             raise ValueError("task_done() called too many times")
+        self._told = True
         self._open -= 1
 
     def empty(self):

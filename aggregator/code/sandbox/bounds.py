@@ -21,6 +21,7 @@ MODULES: Final[tuple[str, ...]] = (
         "calendar",
         "collections",
         "concurrent.futures",
+        "configparser",
         "contextlib",
         "copy",
         "csv",
@@ -32,6 +33,7 @@ MODULES: Final[tuple[str, ...]] = (
         "difflib",
         "enum",
         "fnmatch",
+        "fractions",
         "functools",
         "hashlib",
         "heapq",
@@ -40,8 +42,8 @@ MODULES: Final[tuple[str, ...]] = (
         "io",
         "itertools",
     ),
-    *("json", "logging", "math", "operator", "pprint", "random", "re", "secrets", "statistics", "string", "textwrap"),
-    *("time", "traceback", "types", "typing", "unicodedata", "urllib.parse", "uuid"),
+    *("json", "logging", "math", "operator", "pprint", "random", "re", "secrets", "shlex", "statistics"),
+    *("string", "textwrap", "time", "traceback", "types", "typing", "unicodedata", "urllib.parse", "uuid"),
     *("xml.etree.ElementTree", "xml.dom.minidom", "zoneinfo"),
 )
 

@@ -5,7 +5,7 @@ import builtins
 from typing import Final, NamedTuple
 
 from aggregator.code.sandbox.refusal import Refusal
-from aggregator.code.sandbox.syntax import last_name
+from aggregator.code.sandbox.syntax import last_name, names_any
 
 _MOST_CLASSES: Final = 100
 _NO_BASE: Final = frozenset({"object", "ABC", "Protocol", "Generic"})
@@ -24,6 +24,9 @@ _CONTAINERS: Final = {
     "UserDict": "_x_UserDict",
     **dict.fromkeys(("list", "UserList"), "_x_List"),
 }
+# Mappings of the modules that the aggregator adds, and its class of numbers.
+MAPPINGS_ADDED: Final = frozenset({"ChainMap", "ConfigParser", "RawConfigParser"})
+FRACTION: Final = "Fraction"
 _READER: Final = "HTMLParser"
 _ENCODER: Final = "JSONEncoder"
 _COMPARING: Final = frozenset({"__lt__", "__gt__", "__le__", "__ge__"})
@@ -58,8 +61,11 @@ class ClassFacts(NamedTuple):
     ordered: bool
     # Whether a field of a dataclass is not shown, or not compared.
     fields: bool
-    # Whether a class inherits from `dict` or `list`, from `HTMLParser`, and from `JSONEncoder`.
+    # Whether a class inherits from `dict` or `list` or the program has mappings of modules, and whether it has these.
     containers: bool
+    mappings: bool
+    fractions: bool
+    # Whether a class inherits from `HTMLParser`, and from `JSONEncoder`.
     readers: bool
     encoders: bool
 
@@ -94,9 +100,7 @@ def facts_of(tree: ast.Module) -> ClassFacts:
                 methods.add("__len__")
             if any(last_name(base) == "NamedTuple" for base in node.bases):
                 methods.add("__len__")
-            if any(last_name(base) in _CONTAINERS for base in node.bases):
-                containers = True
-                methods |= {"__len__", "__getitem__", "__contains__", "__iter__"}
+            containers |= any(last_name(base) in _CONTAINERS for base in node.bases)
             readers |= any(last_name(base) == _READER for base in node.bases)
             encoders |= any(last_name(base) == _ENCODER for base in node.bases)
             for part in node.body:
@@ -114,7 +118,13 @@ def facts_of(tree: ast.Module) -> ClassFacts:
             fields |= any(option.arg in ("repr", "compare", "hash", "init") for option in node.keywords)
         elif isinstance(node, ast.Name | ast.Attribute) and last_name(node) == "cmp_to_key":
             ordered = True
-    ordered |= not methods.isdisjoint(_COMPARING)
+    mappings = names_any(tree, *(MAPPINGS_ADDED - classes.keys()))
+    if containers or mappings:
+        methods |= {"__len__", "__getitem__", "__contains__", "__iter__"}
+    fractions = FRACTION not in classes and names_any(tree, FRACTION)
+    if fractions:
+        methods.add("__bool__")
+    ordered |= fractions or not methods.isdisjoint(_COMPARING)
     if len(classes) > _MOST_CLASSES:
         raise Refusal(1, f"more than {_MOST_CLASSES} classes", "write fewer")
     bases = {one: tuple(map(last_name, node.bases)) for one, node in classes.items()}
@@ -132,7 +142,9 @@ def facts_of(tree: ast.Module) -> ClassFacts:
         methods=frozenset(methods),
         ordered=ordered,
         fields=fields,
-        containers=containers,
+        containers=containers or mappings,
+        mappings=mappings,
+        fractions=fractions,
         readers=readers,
         encoders=encoders,
     )

@@ -210,3 +210,13 @@ def _x_default_of(cls):
     encoder = cls()
     return lambda one: encoder.default(one)
 """
+
+# Mappings of the modules, such as a `ChainMap`, as instances of classes of the program.
+MAPPINGS: Final = """
+for _x_kind in _x_mappings:
+    _x_mros[_x_kind], _x_roots[_x_kind], _x_owns[_x_kind] = [_x_kind], None, {}
+_x_inside_instance = _x_inside
+
+def _x_inside(one):
+    return one._whole() if type(one) in _x_mappings else _x_inside_instance(one)
+"""

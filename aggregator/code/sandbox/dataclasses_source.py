@@ -10,6 +10,8 @@ class _Dataclasses:
         self.MISSING = _dataclasses.MISSING
         self.is_dataclass = _dataclasses.is_dataclass
         self.FrozenInstanceError = AttributeError
+        # They stand in annotations, which `inits` reads.
+        self.KW_ONLY = self.InitVar = None
 
     def dataclass(self, cls=None, slots=False, kw_only=False, match_args=True, weakref_slot=False, **options):
         if cls is not None:

@@ -1,5 +1,8 @@
 """`except*`, groups and causes of exceptions, arguments that are no texts, and classes that the interpreter lacks.
 
+The interpreter adds the condition to the text of an `assert`, and the class of an error is another one than its name
+stands for: both are written in other ways if the program may catch an error.
+
 A `TaskGroup` raises the error of a task as it is (`asyncio_source`), so that a group has one.
 """
 
@@ -8,6 +11,7 @@ import builtins
 from typing import Final
 
 from aggregator.code.sandbox.refusal import Refusal
+from aggregator.code.sandbox.rewriting import KIND_OF
 from aggregator.code.sandbox.syntax import assign, call, last_name, name
 
 _GROUPS: Final = frozenset({"ExceptionGroup", "BaseExceptionGroup"})
@@ -33,6 +37,7 @@ LACKING_ERRORS: Final = (
     # Anything but one text, which is blank or in quotes.
     r"|\b(?:\w*Error|Exception)\((?!\s*[fFrR]{0,2}(?:\s*\)|[\"']))"
     rf"|\b(?:{'|'.join((*_MISSING, *_SAME))})\b"
+    r"|\bassert\b|\btype[ \t]*\([ \t]*\w+[ \t]*\)[ \t]*(?:is\b|in\b|not\b|[=!]=)"
 )
 
 ERRORS: Final = """
@@ -88,9 +93,11 @@ class ErrorForms(ast.NodeTransformer):
     def __init__(self, tree: ast.Module, own: frozenset[str]) -> None:
         self.changed = False
         # The exceptions that the program does not define itself.
+        self._own = own
         self._builtin = _ERRORS - own
         self._odd = any(map(self._has_odd_arguments, ast.walk(tree)))
         self._causes = any(isinstance(one, ast.Attribute) and one.attr == "__cause__" for one in ast.walk(tree))
+        self._caught = any(map(_catches, ast.walk(tree)))
 
     def visit_TryStar(self, node: ast.TryStar) -> ast.AST:
         self.generic_visit(node)
@@ -113,6 +120,31 @@ class ErrorForms(ast.NodeTransformer):
             node.exc, node.cause = call("_x_caused", node.exc, node.cause), None
         return node
 
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:
+        if not self._caught:
+            # The condition helps the author.
+            return self.generic_visit(node)
+        self.changed = True
+        given = [] if node.msg is None else [node.msg]
+        failed = ast.copy_location(ast.Raise(ast.Call(name("AssertionError"), given, [])), node)
+        test = ast.UnaryOp(ast.Not(), node.test)
+        return self.generic_visit(ast.copy_location(ast.If(test, [failed], []), node))
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        self.generic_visit(node)
+        if self._caught:
+            for one in ast.walk(node):
+                if isinstance(one, ast.Compare) and "type" not in self._own:
+                    one.left, *one.comparators = map(self._kind, (one.left, *one.comparators))
+        return node
+
+    def _kind(self, node: ast.expr) -> ast.expr:
+        """Return the class of an error, which `rewriting` finds outside of texts alone."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "type":
+            self.changed = True
+            node.func = name(KIND_OF)
+        return node
+
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
         if node.attr == "args" and isinstance(node.ctx, ast.Load) and isinstance(node.value, ast.Name):
@@ -131,6 +163,8 @@ class ErrorForms(ast.NodeTransformer):
 
     def _has_odd_arguments(self, node: ast.AST) -> bool:
         """Return whether an exception of the interpreter may be given something else than one text."""
+        if isinstance(node, ast.Assert):
+            return node.msg is not None and not _is_text(node.msg)
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in self._builtin):
             return False
         return len(node.args) > 1 or any(not _is_text(one) for one in node.args)
@@ -162,6 +196,11 @@ def with_missing_errors(tree: ast.Module, own: frozenset[str]) -> ast.Module:
             one.lineno = one.end_lineno = 1
     tree.body[first:first] = classes
     return tree
+
+
+def _catches(node: ast.AST) -> bool:
+    """Return whether a node may catch errors."""
+    return isinstance(node, ast.ExceptHandler) or (isinstance(node, ast.Call) and last_name(node) == "suppress")
 
 
 def _is_text(node: ast.expr) -> bool:

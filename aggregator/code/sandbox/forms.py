@@ -10,23 +10,25 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from aggregator.code.sandbox.class_facts import ClassFacts, facts_of
+from aggregator.code.sandbox.class_facts import FRACTION, MAPPINGS_ADDED, ClassFacts, facts_of
 from aggregator.code.sandbox.classes import ClassForms
 from aggregator.code.sandbox.classes_source import CLASSES, ORDER, PROTOCOLS
-from aggregator.code.sandbox.containers_source import ATTRIBUTES, CONTAINERS, ENCODER
+from aggregator.code.sandbox.containers_source import ATTRIBUTES, CONTAINERS, ENCODER, MAPPINGS
 from aggregator.code.sandbox.errors import ERRORS, LACKING_ERRORS, ErrorForms, with_missing_errors
+from aggregator.code.sandbox.fractions_source import ORDERED_ADDED
 from aggregator.code.sandbox.function_attributes import FUNCTION_ATTRIBUTES, FunctionAttributeForms
-from aggregator.code.sandbox.generators import GeneratorForms
+from aggregator.code.sandbox.generators import GeneratorForms, stops_of
 from aggregator.code.sandbox.generators_source import GENERATORS
 from aggregator.code.sandbox.html_source import HTML_PARSER
 from aggregator.code.sandbox.inits import INITS, LACKING_INITS, InitForms
 from aggregator.code.sandbox.left_loops import LeftLoopForms
-from aggregator.code.sandbox.methods import LACKING_METHODS, METHODS, SUB, MethodForms, attributes_of
+from aggregator.code.sandbox.methods import LACKING_METHODS, MethodForms, attributes_of
+from aggregator.code.sandbox.methods_source import METHODS, SUB
 from aggregator.code.sandbox.more_sources import RE
 from aggregator.code.sandbox.parts import ASKS_PARTS, PARTS, PartForms
 from aggregator.code.sandbox.refusal import Refusal
 from aggregator.code.sandbox.sets import LACKING_SETS, SETS, SetForms
-from aggregator.code.sandbox.syntax import last_name, lines_of
+from aggregator.code.sandbox.syntax import last_name, lines_of, names_any
 from aggregator.code.sandbox.tasks import LACKING_TASKS, TASKS, TaskForms, makes_tasks
 from aggregator.code.sandbox.times_source import TIMES
 from aggregator.code.sandbox.zones import ZoneForms, has_zones
@@ -36,10 +38,11 @@ _MOST_NEW: Final = 160 * 1024
 _MOST_TIMES: Final = 8
 _LACKING: Final = re.compile(
     r"(?m:^[ \t]+class\b)|(?m:^[ \t]*(?!self\b)\w+\.\w+[ \t]*=[^=])|\byield\b|\b(?:zoneinfo|pytz)\b"
-    r"|\bclass\s+\w+\s*\(\s*[^\s)]|\bsuper\s*\(|\border[ \t]*=|\bcmp_to_key\b"
+    r"|\bclass\s+\w+\s*\(\s*[^\s)]|\bsuper\s*\(|\bSimpleNamespace\b|\border[ \t]*=|\bcmp_to_key\b"
     r"|\bnext\s*\(|\bdef\s+__(?!init__|repr__|str__|eq__|hash__|enter__|exit__)\w+__"
     r"|\bfield[ \t]*\([^)]{0,200}?\b(?:repr|compare|hash|init)[ \t]*=|\basync[ \t]+with\b"
     r"|@[ \t]*(?:\w+\.)*(?:property|staticmethod|classmethod|cached_property)\b|\bissubclass\b|"
+    rf"\b(?:{'|'.join((FRACTION, *sorted(MAPPINGS_ADDED)))})\b|"
     + "|".join((LACKING_ERRORS, LACKING_INITS, LACKING_TASKS, LACKING_METHODS, LACKING_SETS))
 )
 # Expressions stand in it too.
@@ -119,11 +122,8 @@ def _written(code: str, tree: ast.Module) -> tuple[str, str, Lines]:
     if functions.changed:
         tree = functions.visit(tree)
     facts = facts_of(tree)
-    lazy = _is_lazy(tree, facts)
-    managers = "__aenter__" in own or any(
-        isinstance(node, ast.Name | ast.Attribute) and last_name(node) in ("Lock", "TaskGroup", "asynccontextmanager")
-        for node in ast.walk(tree)
-    )
+    lazy, stops = _is_lazy(tree, facts), stops_of(tree)
+    managers = "__aenter__" in own or names_any(tree, "Lock", "TaskGroup", "asynccontextmanager")
     asked = PartForms()
     tree = asked.visit(tree)
     errors = ErrorForms(tree, own)
@@ -135,7 +135,8 @@ def _written(code: str, tree: ast.Module) -> tuple[str, str, Lines]:
     if zones:
         tree = ZoneForms().visit(tree)
     sets = SetForms(own)
-    methods = MethodForms(own, managers, attributes_of(tree))
+    attributes = attributes_of(tree)
+    methods = MethodForms(own, managers, attributes)
     tree = methods.visit(sets.visit(tree))
     # What zones need comes with their module.
     prelude = (PARTS if asked.changed else "") + (ERRORS if errors.changed else "")
@@ -143,13 +144,16 @@ def _written(code: str, tree: ast.Module) -> tuple[str, str, Lines]:
     prelude += (SETS if sets.changed else "") + (TASKS if tasks else "") + ("\n" if zones else "")
     if methods.changed:
         prelude += METHODS + (TIMES if methods.times else "") + (f"{RE}{SUB}" if methods.subs else "")
-    if lazy or facts.classes or facts.ordered or _asks_kinds(tree):
+    if names_any(tree, "SimpleNamespace"):
+        prelude += f"_x_attribute_names = {attributes!r}\n"
+    if lazy or facts.classes or facts.ordered or facts.containers or _asks_kinds(tree):
         tree = ClassForms(facts).visit(tree)
         prelude += CLASSES + (ORDER if facts.ordered else "") + (PROTOCOLS if facts.protocols else "")
-        prelude += (CONTAINERS if facts.containers else "") + (ATTRIBUTES if "__getattr__" in facts.methods else "")
+        prelude += (CONTAINERS if facts.containers else "") + (MAPPINGS if facts.mappings else "")
+        prelude += (ORDERED_ADDED if facts.fractions else "") + (ATTRIBUTES if "__getattr__" in facts.methods else "")
         prelude += (HTML_PARSER if facts.readers else "") + (ENCODER if facts.encoders else "")
     if lazy:
-        tree = GeneratorForms(own).visit(LeftLoopForms(tree).visit(tree))
+        tree = GeneratorForms(own, stops).visit(LeftLoopForms(tree).visit(tree))
         prelude += GENERATORS
     new = ast.unparse(ast.fix_missing_locations(tree))
     if len(new) > max(_MOST_NEW, _MOST_TIMES * len(code)):

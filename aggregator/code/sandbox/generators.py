@@ -55,9 +55,10 @@ _WHOLE_CALLS: Final = frozenset({"range", "sorted", "list", "items", "keys", "va
 class GeneratorForms(ast.NodeTransformer):
     """Rewrites the generators of a program, and the loops and calls that take their values."""
 
-    def __init__(self, own: frozenset[str]) -> None:
-        # The functions and classes that the program defines itself.
+    def __init__(self, own: frozenset[str], stops: frozenset[str]) -> None:
+        # The functions and classes that the program defines itself, and its names of a caught `StopIteration`.
         self._own = own
+        self._stops = stops
         self._count = 0
 
     def number(self) -> int:
@@ -171,6 +172,13 @@ class GeneratorForms(ast.NodeTransformer):
             node.func = name("_x_flat")
         return node
 
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        of = node.value
+        if node.attr == "value" and isinstance(of, ast.Name) and of.id in self._stops:
+            return call("_x_stop_value", of)
+        return node
+
     def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.AST:
         lazy = self._lazy(node)
         if lazy is not None:
@@ -199,6 +207,12 @@ class GeneratorForms(ast.NodeTransformer):
             given += (_function(targets, test) if wanted else ast.Constant(None), spread)
             made = call("_x_each" if place == len(node.generators) - 1 else "_x_flat_each", *given)
         return made
+
+
+def stops_of(tree: ast.Module) -> frozenset[str]:
+    """Return the names that handlers of `StopIteration` give to it."""
+    handlers = (node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler) and node.type is not None)
+    return frozenset(one.name for one in handlers if one.name and last_name(one.type) == "StopIteration")  # type: ignore[arg-type]
 
 
 def _function(targets: Sequence[ast.expr], body: ast.expr) -> ast.Lambda:

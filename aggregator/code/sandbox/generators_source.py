@@ -23,6 +23,21 @@ def _x_leave(iterator, thrown):
     if isinstance(thrown, GeneratorExit):
         _x_close(iterator)
 
+# What generators returned, by the error that tells of their end, which takes no value here.
+_x_stops = []
+
+def _x_stop(returned):
+    error = StopIteration()
+    if returned is not None:
+        _x_stops.append((error, returned))
+    return error
+
+def _x_stop_value(error):
+    for one, returned in reversed(_x_stops):
+        if one is error:
+            return returned
+    return None
+
 class _x_Generator:
     def __init__(self, step):
         self._step, self._begun, self._done, self.returned = step, False, False, None
@@ -31,6 +46,7 @@ class _x_Generator:
         if self._done:
             if thrown is not None:
                 raise thrown
+            self.returned = None
             return _x_END
         if thrown is not None and not self._begun:
             self._done = True
@@ -49,19 +65,19 @@ class _x_Generator:
     def __next__(self):
         value = self.advance()
         if value is _x_END:
-            raise StopIteration
+            raise _x_stop(self.returned)
         return value
 
     def send(self, value):
         value = self.advance(value)
         if value is _x_END:
-            raise StopIteration
+            raise _x_stop(self.returned)
         return value
 
     def throw(self, error, *more):
         value = self.advance(None, error)
         if value is _x_END:
-            raise StopIteration
+            raise _x_stop(self.returned)
         return value
 
     def close(self):
@@ -220,7 +236,7 @@ def _x_next_of(values, *default):
         return value
     if default:
         return default[0]
-    raise StopIteration
+    raise _x_stop(_x_result_of(values))
 
 def _x_iter_of(values, *more):
     if not more:

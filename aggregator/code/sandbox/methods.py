@@ -9,7 +9,7 @@ from aggregator.code.sandbox.syntax import assign, call, key_of, last_name, name
 _METHODS: Final = (
     *("isocalendar", "toordinal", "utcnow", "fromtimestamp", "utcfromtimestamp", "fromisocalendar", "fromordinal"),
     *("translate", "maketrans", "format_map", "is_integer", "to_bytes", "from_bytes", "bit_length"),
-    *("move_to_end", "popitem", "strptime", "timetuple"),
+    *("move_to_end", "popitem", "strptime", "timetuple", "relative_to", "is_relative_to"),
 )
 # Methods of types themselves.
 _OF_TYPES: Final = frozenset({"fromkeys", "maketrans", "fromhex", "from_bytes", "from_iterable", "__name__"})
@@ -18,6 +18,10 @@ _TYPES: Final = frozenset({"str", "list", "dict", "set", "bytes", "int", "float"
 _ERROR_PARTS: Final = frozenset({"msg", "pos", "lineno", "colno"})
 # Methods of a match that take the name of a group.
 _PLACES: Final = frozenset({"span", "start", "end"})
+# Methods of a match that take what stands for a group without a match.
+_GROUPS: Final = frozenset({"groups", "groupdict"})
+# Methods that an operator calls, as functions; the values of the interpreter lack them.
+_OPERATORS: Final = {"__getitem__": "lambda _v, _one: _v[_one]", "__contains__": "lambda _v, _one: _one in _v"}
 # Methods of values that programs pass on: `found = names.append`.
 _VALUES: Final = frozenset(
     {
@@ -41,263 +45,10 @@ LACKING_METHODS: Final = (
     rf"\bbytes\(|\bobject\(\)|\.(?:{'|'.join(sorted(_ERROR_PARTS))})\b|"
     rf"\.(?:{'|'.join(sorted(_PLACES))})\([ \t]*[\w\"']|"
     rf"\.(?:{'|'.join(sorted(_VALUES))})\b(?!\s*\()|"
+    rf"\.(?:{'|'.join(sorted(_GROUPS))})\([ \t]*[^\s)]|\w\.(?:{'|'.join(_OPERATORS)})\b|"
     rf"\.(?:{'|'.join(_METHODS)})\(|\.today\(|\bcallable\(|\btimedelta\(|\bround\(|\bdel\b|\bvars\(|\.__dict__\b|\.lastgroup\b|\bsys\.std(?:out|err)\.|\.subn?\(|\.__name__\b|\bsys\.exit\b|\bSystemExit\b"
     rf"|(?<![\w.])(?:{'|'.join(sorted(_TYPES))})\.(?!(?:{'|'.join(sorted(_OF_TYPES))})\b)[a-z]"
 )
-
-METHODS: Final = """
-import datetime as _x_datetime
-import re as _x_re
-from collections import namedtuple as _x_named_tuple
-
-_x_IsoCalendarDate = _x_named_tuple("IsoCalendarDate", ["year", "week", "weekday"])
-_x_epoch = _x_datetime.date(1970, 1, 1)
-
-def _x_day_of(one):
-    return _x_datetime.date(one.year, one.month, one.day)
-
-def _x_method_toordinal(one):
-    if not isinstance(one, _x_datetime.date):
-        return one.toordinal()
-    return (_x_day_of(one) - _x_epoch).days + 719163
-
-def _x_method_fromordinal(kind, number):
-    if kind is not _x_datetime.date and kind is not _x_datetime.datetime:
-        return kind.fromordinal(number)
-    day = _x_epoch + _x_datetime.timedelta(days=number - 719163)
-    return day if kind is _x_datetime.date else _x_datetime.datetime(day.year, day.month, day.day)
-
-def _x_first_week(year):
-    fourth = _x_datetime.date(year, 1, 4)
-    return fourth - _x_datetime.timedelta(days=fourth.weekday())
-
-def _x_method_isocalendar(one):
-    if not isinstance(one, _x_datetime.date):
-        return one.isocalendar()
-    day = _x_day_of(one)
-    thursday = day + _x_datetime.timedelta(days=3 - day.weekday())
-    week = (day - _x_first_week(thursday.year)).days // 7 + 1
-    return _x_IsoCalendarDate(thursday.year, week, day.weekday() + 1)
-
-def _x_method_fromisocalendar(kind, year, week, day):
-    if kind is not _x_datetime.date and kind is not _x_datetime.datetime:
-        return kind.fromisocalendar(year, week, day)
-    last = _x_method_isocalendar(_x_datetime.date(year, 12, 28))[1]
-    if not 1 <= week <= last:
-        raise ValueError(f"Invalid week: {week}")
-    if not 1 <= day <= 7:
-        raise ValueError(f"Invalid weekday: {day} (range is [1, 7])")
-    found = _x_first_week(year) + _x_datetime.timedelta(days=7 * (week - 1) + day - 1)
-    return found if kind is _x_datetime.date else _x_datetime.datetime(found.year, found.month, found.day)
-
-def _x_method_today(kind):
-    return _x_datetime.datetime.now() if kind is _x_datetime.datetime else kind.today()
-
-def _x_method_utcnow(kind):
-    if kind is not _x_datetime.datetime:
-        return kind.utcnow()
-    return kind.now(_x_datetime.timezone.utc).replace(tzinfo=None)
-
-def _x_method_fromtimestamp(kind, seconds, tz=None):
-    if kind is not _x_datetime.date and kind is not _x_datetime.datetime:
-        return kind.fromtimestamp(seconds, tz)
-    start = _x_datetime.datetime(1970, 1, 1, tzinfo=_x_datetime.timezone.utc)
-    found = start + _x_datetime.timedelta(seconds=seconds)
-    if kind is _x_datetime.date:
-        return found.date()
-    return found.replace(tzinfo=None) if tz is None else found.astimezone(tz)
-
-def _x_method_utcfromtimestamp(kind, seconds):
-    if kind is not _x_datetime.datetime:
-        return kind.utcfromtimestamp(seconds)
-    return _x_method_fromtimestamp(kind, seconds)
-
-def _x_method_maketrans(kind, *given):
-    if kind is not str:
-        return kind.maketrans(*given)
-    if len(given) == 1:
-        return {ord(key) if isinstance(key, str) else key: value for key, value in given[0].items()}
-    if len(given[0]) != len(given[1]):
-        raise ValueError("the first two maketrans arguments must have equal length")
-    table = {ord(one): ord(other) for one, other in zip(given[0], given[1])}
-    return {**table, **{ord(one): None for one in (given[2] if len(given) == 3 else "")}}
-
-def _x_method_translate(one, *given):
-    if not isinstance(one, str):
-        return one.translate(*given)
-    made = []
-    for sign in one:
-        new = given[0].get(ord(sign), sign)
-        made.append("" if new is None else chr(new) if isinstance(new, int) else new)
-    return "".join(made)
-
-def _x_method_move_to_end(one, key, last=True):
-    if not isinstance(one, dict):
-        return one.move_to_end(key, last=last)
-    items = list(one.items())
-    moved = (key, one[key])
-    rest = [item for item in items if item[0] != key]
-    one.clear()
-    one.update(rest + [moved] if last else [moved] + rest)
-
-def _x_method_popitem(one, *given, **more):
-    if not isinstance(one, dict):
-        return one.popitem(*given, **more)
-    if more.get("last", given[0] if given else True) or not one:
-        return one.popitem()
-    key = list(one)[0]
-    return key, one.pop(key)
-
-def _x_method_format_map(one, values):
-    if not isinstance(one, str):
-        return one.format_map(values)
-    names = _x_re.findall(r"\\{([^{}!:.\\[]+)", one.replace("{{", ""))
-    return one.format(**{name: values[name] for name in names})
-
-def _x_method_is_integer(one):
-    if isinstance(one, float):
-        return one == one and one not in (float("inf"), float("-inf")) and one == int(one)
-    return True if isinstance(one, int) else one.is_integer()
-
-def _x_method_bit_length(one):
-    return (len(bin(abs(one))) - 2 if one else 0) if isinstance(one, int) else one.bit_length()
-
-def _x_method_to_bytes(one, length=1, byteorder="big", signed=False):
-    if not isinstance(one, int):
-        return one.to_bytes(length, byteorder, signed=signed)
-    if one < 0 and not signed:
-        raise OverflowError("can't convert negative int to unsigned")
-    least, most = (-(1 << 8 * length - 1), 1 << 8 * length - 1) if signed and length else (0, 1 << 8 * length)
-    if not least <= one < most:
-        raise OverflowError("int too big to convert")
-    digits = "%0*x" % (2 * length, one % (1 << 8 * length)) if length else ""
-    if byteorder == "little":
-        digits = "".join([digits[at:at + 2] for at in range(len(digits) - 2, -1, -2)])
-    return bytes.fromhex(digits)
-
-def _x_method_from_bytes(kind, given, byteorder="big", signed=False):
-    if kind is not int:
-        return kind.from_bytes(given, byteorder, signed=signed)
-    given = list(given)
-    value = 0
-    for byte in given if byteorder == "big" else reversed(given):
-        value = value * 256 + byte
-    return value - (1 << 8 * len(given)) if signed and given and value >= 1 << 8 * len(given) - 1 else value
-
-def _x_name_of(one):
-    for wrapper, function in _x_wrapped:
-        if wrapper is one:
-            return function if isinstance(function, str) else _x_name_of(function)
-    said = repr(one)
-    if said[:6] == "<class" and not hasattr(one, "__name__"):
-        return said.replace("'", ".").split(".")[-2]
-    if type(one).__name__ != "function":
-        return one.__name__
-    return said[said.index("'") + 1:said.rindex("'")] if "'" in said else "<lambda>"
-
-def _x_dict_of(one, names):
-    fields = list(getattr(one, "__dataclass_fields__", {}))
-    said = {}
-    for name in fields + list(names):
-        if name not in said and hasattr(one, name):
-            value = getattr(one, name)
-            if name in fields or not hasattr(type(one), name) or getattr(type(one), name) is not value:
-                said[name] = value
-    return said
-
-class _x_Object:
-    pass
-
-def _x_bytes(given):
-    if isinstance(given, (int, bytes, str)):
-        return bytes(given)
-    values = list(given)
-    if not all([0 <= one < 256 for one in values]):
-        raise ValueError("bytes must be in range(0, 256)")
-    return bytes.fromhex("".join(["%02x" % one for one in values]))
-
-def _x_error_part(one, name):
-    message, mark, place = str(one).rpartition(": line ")
-    if not mark or type(one).__name__ != "JSONDecodeError":
-        return getattr(one, name)
-    line, column, at = place.replace("column ", "").replace("(char ", "").rstrip(")").split()
-    return message if name == "msg" else int(line if name == "lineno" else column if name == "colno" else at)
-
-def _x_place(found, said, group):
-    if isinstance(group, str):
-        names = list(found.groupdict())
-        if group not in names or len(names) != len(found.groups()):
-            raise IndexError(f"no such group, or others without a name: give the number of {group!r}")
-        group = names.index(group) + 1
-    span = found.span(group)
-    return span if said == "span" else span[1 if said == "end" else 0]
-
-def _x_del(one, key):
-    if isinstance(one, (dict, list)) and not isinstance(key, slice):
-        one.pop(key)
-    elif isinstance(one, list):
-        gone = set(range(len(one))[key])
-        one[:] = [value for at, value in enumerate(one) if at not in gone]
-    elif hasattr(one, "__delitem__"):
-        one.__delitem__(key)
-    else:
-        one.pop(key)
-
-def _x_round(number, digits=None):
-    if isinstance(number, float) and isinstance(digits, int) and 0 <= digits < 20 and abs(number) < 1e15:
-        return float(f"{number:.{digits}f}")
-    return round(number) if digits is None else round(number, digits)
-
-def _x_named(one, name):
-    if type(one).__name__ == "function":
-        _x_wrapped.insert(0, (one, name))
-    else:
-        one.__name__ = name
-
-def _x_last_group(found):
-    names = [name for name, value in found.groupdict().items() if value is not None]
-    return names[-1] if names else None
-
-_x_StructTime = _x_named_tuple("struct_time", ["tm_year", "tm_mon", "tm_mday", "tm_hour", "tm_min", "tm_sec", "tm_wday",
-                                               "tm_yday", "tm_isdst"])
-
-def _x_method_timetuple(one):
-    if not isinstance(one, _x_datetime.date):
-        return one.timetuple()
-    clock = (one.hour, one.minute, one.second) if isinstance(one, _x_datetime.datetime) else (0, 0, 0)
-    past = (_x_day_of(one) - _x_datetime.date(one.year, 1, 1)).days + 1
-    return _x_StructTime(one.year, one.month, one.day, *clock, one.weekday(), past, -1)
-
-def _x_bound(one, name, method):
-    if hasattr(one, name):
-        return getattr(one, name)
-    return lambda *given, **more: method(one, *given, **more)
-
-def _x_exit(code=None):
-    raise SystemExit("0" if code is None else str(code))
-
-def callable(one):
-    return type(one).__name__ in (
-        "function", "builtin_function_or_method", "type", "method", "builtin_method", "partial",
-    ) or hasattr(one, "__call__")
-"""
-# A compiled pattern that replaces by the result of a function.
-SUB: Final = """
-def _x_method_sub(one, made, *given, **more):
-    if isinstance(made, str) or not isinstance(one, _re.Pattern):
-        return one.sub(made, *given, **more)
-    return _re_sub(one, made, *given, **more)[0]
-
-def _x_method_subn(one, made, *given, **more):
-    if not isinstance(one, _re.Pattern):
-        return one.subn(made, *given, **more)
-    text = more.get("string", given[0] if given else "")
-    count = more.get("count", given[1] if len(given) > 1 else 0)
-    if not isinstance(made, str):
-        return _re_sub(one, made, text, count)
-    found = len(one.findall(text))
-    return one.sub(made, text, count=count), min(found, count) if count else found
-"""
 
 
 class MethodForms(ast.NodeTransformer):
@@ -346,6 +97,9 @@ class MethodForms(ast.NodeTransformer):
             if of.attr in ("sub", "subn") and not by_module and node.args and self._may_be_function(node.args[0]):
                 self.changed = self.subs = True
                 return ast.Call(name(f"_x_method_{of.attr}"), [of.value, *node.args], node.keywords)
+            if of.attr in _GROUPS and (node.args or node.keywords):
+                self.changed = True
+                return ast.Call(name(f"_x_method_{of.attr}"), [of.value, *node.args], node.keywords)
             if of.attr in _PLACES and len(node.args) == 1 and _may_be_text(node.args[0]):
                 self.changed = True
                 return call("_x_place", of.value, ast.Constant(of.attr), *node.args)
@@ -374,6 +128,10 @@ class MethodForms(ast.NodeTransformer):
         if isinstance(of, ast.Name) and of.id in _TYPES and node.attr not in _OF_TYPES:
             self.changed = True
             return name(f"_x_method_{node.attr}") if node.attr in _METHODS else _method(node.attr)
+        if node.attr in _OPERATORS and not {node.attr, last_name(of)} & {*self._own, "super", "dict", "list"}:
+            self.changed = True
+            function = ast.parse(_OPERATORS[node.attr], mode="eval").body
+            return call("_x_bound", of, ast.Constant(node.attr), function)
         if node.attr in _VALUES and id(node) not in self._called:
             self.changed = True
             return call("_x_bound", of, ast.Constant(node.attr), _method(node.attr))

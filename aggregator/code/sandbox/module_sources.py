@@ -9,6 +9,7 @@ from aggregator.code.sandbox.asyncio_source import ASYNCIO
 from aggregator.code.sandbox.classes_source import ENUM
 from aggregator.code.sandbox.dataclasses_source import DATACLASSES
 from aggregator.code.sandbox.difflib_source import DIFFLIB
+from aggregator.code.sandbox.fractions_source import FRACTIONS
 from aggregator.code.sandbox.html_source import HTML
 from aggregator.code.sandbox.more_sources import (
     ABC,
@@ -26,6 +27,7 @@ from aggregator.code.sandbox.more_sources import (
 from aggregator.code.sandbox.pprint_source import PPRINT
 from aggregator.code.sandbox.small_sources import COLLECTIONS, HEAPQ, LOGGING, STRING, TEXTWRAP, URLLIB
 from aggregator.code.sandbox.statistics_source import STATISTICS
+from aggregator.code.sandbox.text_sources import CONFIGPARSER, SHLEX
 from aggregator.code.sandbox.xml_source import XML
 from aggregator.code.sandbox.zones_source import ZONEINFO
 
@@ -365,6 +367,18 @@ class _Datetime:
 _added_datetime = _Datetime()
 """
 
+# The interpreter has one class for all paths.
+_PATHLIB: Final = """
+import pathlib as _pathlib
+
+class _Pathlib:
+    pass
+
+_added_pathlib = _Pathlib()
+_added_pathlib.Path = _added_pathlib.PosixPath = _pathlib.Path
+_added_pathlib.PurePath = _added_pathlib.PurePosixPath = _pathlib.Path
+"""
+
 # By the first part of the name; then the names that can be imported.
 SOURCES: Final = {
     "abc": ABC,
@@ -373,12 +387,14 @@ SOURCES: Final = {
     "calendar": CALENDAR,
     "collections": COLLECTIONS,
     "concurrent": _CONCURRENT,
+    "configparser": CONFIGPARSER,
     "contextlib": CONTEXTLIB,
     "dataclasses": DATACLASSES,
     "datetime": _DATETIME,
     "difflib": DIFFLIB,
     "enum": ENUM,
     "fnmatch": FNMATCH,
+    "fractions": FRACTIONS,
     "functools": FUNCTOOLS,
     "heapq": HEAPQ,
     "html": HTML,
@@ -386,10 +402,12 @@ SOURCES: Final = {
     "json": _JSON,
     "logging": LOGGING,
     "operator": _OPERATOR,
+    "pathlib": _PATHLIB,
     "pprint": PPRINT,
     "pytz": ZONEINFO,
     "re": RE,
     "secrets": SECRETS,
+    "shlex": SHLEX,
     "statistics": STATISTICS,
     "string": STRING,
     "textwrap": TEXTWRAP,

@@ -453,6 +453,9 @@ _added_traceback = _Traceback()
 """
 
 TYPES: Final = """
+# The names that a program gives to attributes (`forms`).
+_x_attribute_names = ()
+
 class _Namespace:
     def __init__(self, **values):
         self._said = list(values)
@@ -460,7 +463,14 @@ class _Namespace:
             setattr(self, name, value)
 
     def __repr__(self):
-        return "namespace(" + ", ".join([f"{name}={getattr(self, name)!r}" for name in self._said]) + ")"
+        return "namespace(" + ", ".join([f"{name}={value!r}" for name, value in self._values().items()]) + ")"
+
+    def __eq__(self, other):
+        return type(other) is _Namespace and self._values() == other._values()
+
+    def _values(self):
+        names = [*self._said, *_x_attribute_names]
+        return {name: getattr(self, name) for name in names if hasattr(self, name)}
 
 class _Types:
     SimpleNamespace = _Namespace

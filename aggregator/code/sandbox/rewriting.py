@@ -18,6 +18,8 @@ _TYPES: Final = ("str", "list", "dict")
 # At most ten calls run at once, whatever a program says of that.
 _SEMAPHORE: Final = re.compile(rf"(?<!\w)(?P<name>{_NAME})[ \t]*=[ \t]*(?:asyncio\.)?(?:Bounded)?Semaphore\(")
 _ASYNC_WITH: Final = re.compile(rf"\basync[ \t]+with[ \t]+(?P<what>(?:self\.)?(?P<name>{_NAME}))(?=[ \t]*:)")
+# The function of the prelude that is asked instead; `errors` asks it in f-strings.
+KIND_OF: Final = "_x_type_of"
 _MAPS: Final = re.compile(r"(?<![\w.])(?:map|filter)\(")
 # type(e) == KeyError, but not type(e).__name__.
 _ASKS_KIND: Final = re.compile(r"(?<![\w.])type(?=\([ \t]*\w+[ \t]*\)(?![ \t]*\.))")
@@ -94,10 +96,10 @@ def rewritten(code: str, masked: str) -> Rewritten:
         if found["name"] in semaphores
     )
     kinds = _ASKS_KIND.finditer(masked) if _EXCEPT.search(masked) and not _OWN_TYPE.search(masked) else ()
-    asked = [(*found.span(), "_x_type_of") for found in kinds]
+    asked = [(*found.span(), KIND_OF) for found in kinds]
     edits += asked
     prelude = (MAPS if _MAPS.search(masked) else "") + (PRINTS if _PRINTS_TO.search(masked) else "")
-    prelude += KINDS if asked else ""
+    prelude += KINDS if asked or f"{KIND_OF}(" in code else ""
     return Rewritten(_edited(code, edits), prelude)
 
 

@@ -35,6 +35,21 @@ class _ChainMap:
     def __iter__(self):
         return iter(self._whole())
 
+    def __len__(self):
+        return len(self._whole())
+
+    def __eq__(self, other):
+        return self._whole() == (other._whole() if type(other) is _ChainMap else other)
+
+    def __repr__(self):
+        return "ChainMap(" + ", ".join([repr(one) for one in self.maps]) + ")"
+
+    def new_child(self, m=None, **more):
+        return _ChainMap({**({} if m is None else m), **more}, *self.maps)
+
+    def pop(self, key, *default):
+        return self.maps[0].pop(key, *default)
+
     def get(self, key, default=None):
         return self[key] if key in self else default
 
@@ -46,6 +61,8 @@ class _ChainMap:
 
     def items(self):
         return self._whole().items()
+
+_x_mappings.append(_ChainMap)
 
 class _CollectionsAbc:
     pass

@@ -17,6 +17,11 @@ def last_name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
 
 
+def names_any(tree: ast.AST, *wanted: str) -> bool:
+    """Return whether one of the names stands in a program, also as an attribute."""
+    return any(isinstance(node, ast.Name | ast.Attribute) and last_name(node) in wanted for node in ast.walk(tree))
+
+
 def name(identifier: str) -> ast.Name:
     """Return a name that is read."""
     return ast.Name(identifier, ast.Load())
