@@ -16,11 +16,13 @@ from aggregator.config.difference import difference
 from aggregator.config.load import load
 from aggregator.config.server_config import ServerConfig
 from aggregator.config.servers.entry_key import configuration_of, entry_key
+from aggregator.pins.app.reader import PinReader
 from aggregator.pins.app.sync import PinSync
 from aggregator.pins.cli.approval import approve
 from aggregator.pins.cli.status import status
 from aggregator.pins.storage import Pins
 from aggregator.storage.database import open_database
+from aggregator.storage.errors import StorageBusy
 from tests.faults.app_harness import code_of, server_config
 from tests.pins_running.pins_harness import PROGRAM, ChangingServer, PinsHarness, running, tool
 from tests.polling import until
@@ -209,6 +211,96 @@ async def test_a_list_of_the_entry_before_is_no_baseline_of_the_next(
         rows = {row.name: row for row in await database.pins.all("shop")}
         assert rows.keys() == {"order", "refund", "announce"}
         assert "read the keys" in (rows["order"].definition or "")
+
+
+async def test_kept_lists_of_the_entry_before_are_nothing_to_the_next(
+    shop: ChangingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entry changes before they are compared; those of another server, whose entry stays, are compared."""
+    other, catch_up = ChangingServer(shop.folder, "other"), PinSync._catch_up
+
+    async def busy(self: PinSync) -> None:
+        raise StorageBusy("It is busy.")
+
+    monkeypatch.setattr(PinSync, "_catch_up", busy)
+    for name in ("AGAIN", "PATIENCE"):
+        monkeypatch.setattr(f"aggregator.pins.app.sync.{name}", 0.05)
+    (old,), (new,) = (load(configured(shop, "one", *more), {}).config.servers for more in ((), ("--another",)))
+    other.says(CHANGED, tool("invoice"))
+    async with running(old, other.config(), storage=shop.storage) as harness:
+        sync = harness.app.pins
+        assert sync is not None
+        await until(lambda: sync._are_kept_read, "nothing was kept")
+        sync.take_kept({name: {"tool": [tool("order"), tool("invoice")]} for name in ("shop", "other")})
+        shop.says(CHANGED, tool("invoice"))
+        servers = tuple(new if one.id == "shop" else one for one in harness.app.config.servers)
+        found = difference(harness.app.config, harness.app.config.model_copy(update={"servers": servers}))
+        await harness.app.servers.prepare(found.config)
+        harness.app.servers.apply(found)
+        monkeypatch.setattr(PinSync, "_catch_up", catch_up)
+        await until(lambda: "shop.order" in harness.tools(), "it is the baseline of the new one")
+        await harness.settled()
+        assert "shop.order" in harness.tools()
+        assert code_of(await harness.call("other.order")) == "tool_held"
+
+
+async def test_pins_that_are_taken_meanwhile_are_none_of_the_next_entry(
+    shop: ChangingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own are not read yet; the definitions of another server are, and those count at once."""
+    (old,), (new,) = (load(configured(shop, "one", *more), {}).config.servers for more in ((), ("--another",)))
+    for entry in (new, old):
+        async with running(entry, storage=shop.storage) as harness:
+            await harness.settled()
+    reading, go_on, read_rows = asyncio.Event(), asyncio.Event(), PinReader.read_rows
+
+    async def slow(self: PinReader) -> bool:
+        reading.set()
+        await go_on.wait()
+        return await read_rows(self)
+
+    async with running(old, storage=shop.storage) as harness:
+        await harness.settled()
+        sync = harness.app.pins
+        assert sync is not None
+        monkeypatch.setattr(PinReader, "read_rows", slow)
+        shop.says(CHANGED, tool("invoice"))
+        await switch(harness, new)
+        await reading.wait()
+        await sync._read_texts(["other"])
+        assert not sync._book.of("shop").readable
+        go_on.set()
+        await until(lambda: "shop.invoice" in harness.tools(), "its pins are read")
+        await harness.settled()
+        assert code_of(await harness.call("shop.order")) == "tool_held"
+
+
+@pytest.mark.parametrize("next_one", ["no server", "another entry"])
+async def test_a_server_that_leaves_while_its_first_list_is_written(
+    shop: ChangingServer, monkeypatch: pytest.MonkeyPatch, next_one: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was written: nothing is told of a fault, and no file of the list is left."""
+    (old,), (new,) = (load(configured(shop, "one", *more), {}).config.servers for more in ((), ("--another",)))
+    take_baseline, left = Pins.take_baseline, list[str]()
+
+    async def leaving(self: Pins, server: str, *given: Any) -> Any:
+        rows = await take_baseline(self, server, *given)
+        if not left:
+            left.append(server)
+            servers = (new,) if next_one == "another entry" else ()
+            found = difference(harness.app.config, harness.app.config.model_copy(update={"servers": servers}))
+            await harness.app.servers.prepare(found.config)
+            harness.app.servers.apply(found)
+        return rows
+
+    monkeypatch.setattr(Pins, "take_baseline", leaving)
+    async with running(old, storage=shop.storage) as harness:
+        await until(lambda: left, "its first list is written")
+        await harness.settled()
+        assert harness.app.pins is not None
+        assert harness.app.pins.problem is None
+    assert not [one.message for one in caplog.records if "cannot be written" in one.message]
+    assert not [*shop.folder.glob("*.first-*")]
 
 
 async def test_pins_of_a_name_go_to_the_first_entry_that_has_it(shop: ChangingServer) -> None:

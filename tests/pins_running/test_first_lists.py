@@ -234,10 +234,12 @@ async def test_what_another_entry_left_is_no_first_list(shop: ChangingServer, mo
     (old,) = load(configured(shop, "one"), {}).config.servers
     (new,) = load(configured(shop, "one", "--another"), {}).config.servers
     examine = PinSync.examine
+    kept: list[list[Path]] = []
 
     async def judged_before(self: PinSync, upstream: Any, kind: Any, definitions: list[Any]) -> None:
         await until(lambda: self._book.of("shop").readable, "the pins of the new entry are read")
         await self._judge_again()
+        kept.append(left(shop))
         await examine(self, upstream, kind, definitions)
 
     async with running(old, storage=shop.storage) as harness:
@@ -249,6 +251,7 @@ async def test_what_another_entry_left_is_no_first_list(shop: ChangingServer, mo
         await until(lambda: upstream.definitions[:1] == [CHANGED], "the new one has connected")
         await until(lambda: "shop.order" in harness.tools(), "its first list is its baseline")
         await harness.settled()
+    assert kept[0] == [], "a process that is killed now leaves nothing to compare the new entry with"
     async with open_database(shop.storage) as database:
         database.pins.entries = lambda: {"shop": new.entry}
         assert not any(row.seen_digest for row in await database.pins.all("shop"))

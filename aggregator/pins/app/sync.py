@@ -515,14 +515,15 @@ class PinSync:
             try:
                 if not judged.provisional:
                     # A list is written for the entry that it was judged for, even if its server gets another meanwhile.
-                    own = pins.fixed() if pins is not None else None
+                    own, entry = pins.fixed() if pins is not None else None, self._entries.get(server, "")
                     whole = is_whole(self._upstreams[server], judged.kind)
                     later = (server, judged.kind) in self._read_again
                     rows = await write_list(own, judged, self._news, self._noted, is_whole=whole, later=later)
-                    if rows is not None and server not in self._others:
+                    if rows is not None and server in self._entries.keys() - self._others:
                         # They count even if the database is away before they can be read.
                         self._reader.take_baseline(server, judged.baseline_kind, rows)
-                        await self._first.forget(server, self._entries[server], judged.kind)
+                    if rows is not None:
+                        await self._first.forget(server, entry, judged.kind)
             except StorageError:
                 raise
             except Exception as error:
