@@ -134,7 +134,9 @@ async def test_what_a_model_is_told(open_harness: OpenHarness) -> None:
 async def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exposing code without its package is a mistake of the operator, told at the start."""
     monkeypatch.setattr("aggregator.code.sandbox.bounds.find_spec", lambda name: None)
-    for settings in ({"expose": "code"}, {"http": {"expose": "code"}}):
+    code: Json = {"expose": "code"}
+    frontends: list[Json] = [{frontend: code} for frontend in ("http", "sse", "stdio")]
+    for settings in (code, *frontends):
         with pytest.raises(OperatorError, match="pip install"):
             MetaHarness(make_config(tmp_path, SERVERS, **settings), {})
     harness = MetaHarness(make_config(tmp_path, SERVERS), {})
@@ -371,7 +373,7 @@ async def test_bounds_are_those_of_the_configuration(
         text, failed = await ran(harness, harness.host("local"), code)
         assert failed
         assert said in text
-        assert len(harness.sent) <= 3
+        assert len(harness.sent) == settings.get("max_calls", 0)
 
 
 @pytest.mark.parametrize(
@@ -460,6 +462,12 @@ def _structured(value: Any, *texts: str) -> Json:
     return {"content": [{"type": "text", "text": text} for text in texts], "structuredContent": value}
 
 
+def _beside_image(value: Any, *texts: str) -> Json:
+    result = _structured(value, *texts)
+    image = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
+    return {**result, "content": [*result["content"], image]}
+
+
 @pytest.mark.parametrize(
     ("result", "value"),
     [
@@ -489,6 +497,11 @@ def _structured(value: Any, *texts: str) -> Json:
         (_structured({"result": [1], "more": 2}, "1"), {"result": [1], "more": 2}),
         (_structured({"result": [1, 2]}, "1", "two"), {"result": [1, 2]}),
         (_structured({"result": 5}, "five"), {"result": 5}),
+        # An image beside it: the content is not the value alone.
+        (_beside_image({"result": 5}, "5"), {"result": 5}),
+        (_beside_image({"result": [1]}, "1"), {"result": [1]}),
+        (_beside_image({"result": None}), {"result": None}),
+        (_beside_image({"result": []}), {"result": []}),
     ],
 )
 def test_what_a_program_gets_of_a_result(result: Json, value: Any) -> None:
