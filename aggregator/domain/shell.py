@@ -1,18 +1,26 @@
 """Commands as people copy them into a shell: one of POSIX, or one of Windows (cmd.exe, PowerShell).
 
-Law: a path is one word of the command, and every program in it is one that the system has.
+Law: a path is one word of the command, and every program in it is one that the system has. What a server or an agent
+chose is never an option, and no shell runs a part of it.
 """
 
+import json
 import re
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from aggregator.domain.patient_files import ON_WINDOWS
 
 # What neither shell of Windows changes: `,` and a first `@` mean something to PowerShell, `%` and `^` to cmd.exe.
 _PLAIN: Final = re.compile(r"[\w.:\\/+=-][\w.:\\/+=@-]*")
+# What a shell of Windows reads within double quotes too; PowerShell takes all of these for such quotes.
+_READ_IN_QUOTES: Final = re.compile('["$`%\u201c\u201d\u201e]')
+# What stands in a JSON text as it is: nothing that a shell of Windows runs, whatever it takes for quotes.
+_NOT_PLAIN_JSON: Final = re.compile(r'[^\w {}\[\],:"\\./+-]')
+# In place of a name that cannot be written safely; the person knows it.
+_LEFT_TO_FILL_IN: Final = "NAME"
 
 
 def shell_word(word: str, *, windows: bool = ON_WINDOWS) -> str:
@@ -28,6 +36,36 @@ def shell_word(word: str, *, windows: bool = ON_WINDOWS) -> str:
 def shell_line(words: Iterable[str], *, windows: bool = ON_WINDOWS) -> str:
     """Return words as one line; see `shell_word`."""
     return " ".join(shell_word(word, windows=windows) for word in words)
+
+
+def foreign_word(word: str, *, windows: bool = ON_WINDOWS) -> str:
+    """Return a word that a server or an agent chose, as a shell of this system takes it; `NAME` in place of one with
+    control characters, or that a shell of Windows would read in any quotes.
+    """
+    if not word.isprintable() or (windows and _READ_IN_QUOTES.search(word)):
+        return _LEFT_TO_FILL_IN
+    return shell_word(word, windows=windows)
+
+
+def foreign_operands(*words: str, windows: bool = ON_WINDOWS) -> str:
+    """Return such words as the last ones of a command of ours, which takes none of them for an option."""
+    shown = " ".join(foreign_word(word, windows=windows) for word in words)
+    return f"-- {shown}" if any(word.startswith("-") for word in words) else shown
+
+
+def json_word(value: Any, *, windows: bool = ON_WINDOWS) -> str:
+    """Return a JSON value as one word; on Windows signs are written by their numbers, as a server may have chosen them.
+
+    Raises:
+        RecursionError: it is nested too deeply.
+    """
+    text = json.dumps(value, ensure_ascii=False)
+    return shell_word(_NOT_PLAIN_JSON.sub(_by_number, text) if windows else text, windows=windows)
+
+
+def _by_number(sign: re.Match[str]) -> str:
+    number = ord(sign[0])
+    return f"\\u{number:04x}" if number < 0x80 else json.dumps(sign[0])[1:-1]
 
 
 def split_line(line: str, *, windows: bool = ON_WINDOWS) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aggregator import DISTRIBUTION
-from aggregator.domain.shell import shell_word
+from aggregator.domain.shell import foreign_operands, shell_word
 from aggregator.secret_sources.file_text import file_text
 from aggregator.secret_sources.program_run import MOST, ProgramFailed, ProgramRun
 from aggregator.secret_sources.reference import SecretReference, SecretUnavailable
@@ -56,7 +56,7 @@ def _from_keyring(reference: SecretReference, limit: float, run: ProgramRun) -> 
     failed = f"`{reference.shown}` has no value"
     found = _ask_keyring(["get", reference.name], failed, limit, run)
     if found.get("problem") == "absent":
-        fix = f"Store it: `aggregator secrets set {shell_word(reference.name)}`."
+        fix = f"Store it: `aggregator secrets set {foreign_operands(reference.name)}`."
         raise SecretUnavailable(f"{failed}: the keyring holds no secret of this name.", fix)
     return str(found["value"])
 

@@ -173,6 +173,13 @@ async def test_what_is_served_as_approved_is_on_every_page(pinned: ConsoleHarnes
         await until(lambda: not sync.waiting("shop"), "it is approved")
 
 
+async def test_the_command_for_instructions_approves_nothing_else(pinned: ConsoleHarness, shop: ChangingServer) -> None:
+    async with pinned.signed_in("viewer") as client:
+        for kind, name, command in (("tool", "order", "order"), ("instructions", "", "instructions")):
+            item = (await client.get(f"/console/pins/shop/item.json?kind={kind}&item={name}")).json()
+            assert item["command"] == f"aggregator pins approve shop {command}"
+
+
 async def test_only_what_a_held_template_leads_to_is_held(pinned: ConsoleHarness, shop: ChangingServer) -> None:
     """By its own spelling, or as one of its addresses; nothing else of the server."""
     templates = [

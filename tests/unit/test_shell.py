@@ -1,14 +1,19 @@
 """Commands that people copy into a shell, on POSIX and on Windows."""
 
+import json
 import re
 import shlex
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.domain.shell import (
+    foreign_operands,
+    foreign_word,
     in_turn,
+    json_word,
     let_read,
     let_write,
     make_folder,
@@ -21,6 +26,11 @@ from aggregator.domain.shell import (
 )
 from tests.install.test_paste import argv
 
+_VALUES = st.recursive(
+    st.none() | st.integers() | st.text() | st.text(st.sampled_from("\"$`%&|<>^();'@#!\\\u201d\n")),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
 _WORDS = st.lists(st.text(st.sampled_from("ab \\\"'&^,%(é\t")), min_size=1)
 
 
@@ -98,3 +108,30 @@ def test_every_program_is_one_of_the_system() -> None:
 def test_two_commands_are_one_line_where_the_shell_can_stop_between_them() -> None:
     assert in_turn("a", "b", windows=False) == "`a && b`"
     assert in_turn("a", "b", windows=True) == "`a`, then `b`"
+
+
+@given(st.text() | st.text(st.sampled_from("a-\"'$`%&|\u201c\n")))
+def test_no_shell_reads_a_word_that_a_server_chose(word: str) -> None:
+    shown = foreign_word(word, windows=True)
+    within = shown.removeprefix('"').removesuffix('"')
+    assert not set(within) & set('"$`%\u201c\u201d\u201e\n')
+    assert argv(shown) == [word] or shown == "NAME"
+    posix = foreign_word(word, windows=False)
+    assert shlex.split(posix) == [word] or (posix == "NAME" and not word.isprintable())
+
+
+@given(_VALUES)
+def test_no_shell_of_windows_runs_a_part_of_a_json_value(value: Any) -> None:
+    """Their shells disagree about the quotes within a word, so a sign must do no harm within quotes or outside."""
+    shown = json_word(value, windows=True)
+    assert not set(shown) & set("$`%&|<>^();'@#!\u201c\u201d\u201e\n")
+    assert json.loads(argv(shown)[0]) == value
+    assert json.loads(shlex.split(json_word(value, windows=False))[0]) == value
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [(["get"], "get"), (["--all"], "-- --all"), (["a", "-h"], "-- a -h"), (["a b"], "'a b'"), (["a\x1b[2J"], "NAME")],
+)
+def test_no_command_takes_a_foreign_word_for_an_option(words: list[str], shown: str) -> None:
+    assert foreign_operands(*words, windows=False) == shown

@@ -17,6 +17,7 @@ from aggregator.cli.secrets.store import can_store
 from aggregator.cli.servers.edit import ConfigEdit, open_config
 from aggregator.config.settings import HttpConfig
 from aggregator.domain.errors import OperatorError
+from aggregator.domain.shell import foreign_operands
 from aggregator.editing.replace import only_for_owner
 from aggregator.hosts.discover import FoundFile, discover
 from aggregator.hosts.every_host import HOSTS, host_named
@@ -144,7 +145,7 @@ def _write(plan: ImportPlan, edit: ConfigEdit, options: ImportOptions) -> _Writt
         only_for_owner(edit.path)  # before the secrets are in it; the new content and the backup keep the mode
     backup = edit.write()
     if clear:
-        keys = " ".join(row.key for row in made if row.places and row.key)
+        keys = foreign_operands(*(row.key for row in made if row.places and row.key))
         say(
             f"warning: {_counted(clear, 'secret')} now in the clear in {edit.path} too. To keep them elsewhere: "
             f"`aggregator remove {keys}`, then `aggregator import --write --secrets keyring`.",

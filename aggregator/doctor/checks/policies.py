@@ -8,7 +8,7 @@ from typing import Final
 from aggregator.config.files.report import nearest
 from aggregator.doctor.finding import CheckFinding, found
 from aggregator.domain.problems import Problem
-from aggregator.domain.shell import make_folder
+from aggregator.domain.shell import foreign_operands, make_folder
 
 # Tools that are named of those that one rule denies.
 _NAMED: Final = 5
@@ -81,7 +81,8 @@ def of_denials(agent: str, denials: Iterable[Denial], total: int) -> Iterator[Ch
         yield found(
             "tools_denied",
             f"{len(tools)} of {total} tools are denied to the agent {agent}: {shown}; {reason}.",
-            f"If it should have them: `aggregator policy explain {agent} {tools[0]}` tells what to change.",
+            f"If it should have them: `aggregator policy explain {agent} {foreign_operands(tools[0])}` tells what to "
+            "change.",
             source,
         )
 

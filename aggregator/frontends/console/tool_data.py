@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 
 from aggregator.catalog.search.explain import HitReasons
 from aggregator.domain.principal import Principal
-from aggregator.domain.shell import shell_word
+from aggregator.domain.shell import foreign_word, json_word
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.view import BadInput, ConsoleRequest
 from aggregator.gateway.browse import LEVELS, Level
@@ -136,6 +136,5 @@ def pretty(value: Any, most: int) -> str:
 
 def call_line(tool: str, arguments: Mapping[str, Any], agent: str | None) -> str:
     """Return the command line that makes a call."""
-    told = json.dumps(arguments, ensure_ascii=False)
-    as_agent = f" --agent {shell_word(agent)}" if agent is not None else ""
-    return f"aggregator call{as_agent} {shell_word(tool)} --arguments {shell_word(told)}"
+    as_agent = f" --agent {foreign_word(agent)}" if agent is not None else ""
+    return f"aggregator call{as_agent} {foreign_word(tool)} --arguments {json_word(arguments)}"

@@ -16,10 +16,10 @@ from aggregator.config.server_config import ServerConfig
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.names import Style, canonical
 from aggregator.domain.records import ToolRecord
-from aggregator.domain.shell import shell_word
+from aggregator.domain.shell import foreign_operands
 from aggregator.pins.cli.pin_files import PinFiles, by_key, pin_files, served_under, waits
 from aggregator.pins.decide.spelling import said_of_respelled
-from aggregator.pins.decide.values import ItemKey, PinnedItem
+from aggregator.pins.decide.values import ItemKey, PinnedItem, exact_word, item_word
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import target_of
 from aggregator.skills.uris import directories, directory_name, skill_name
@@ -62,7 +62,7 @@ class HeldPins:
         for (kind, name), said in held.items():
             if kind != "template" or not readable:
                 several = sum(one.name == name for one in rows.values()) > 1
-                item = shell_word(f"{kind}:{name}" if several else name)
+                item = foreign_operands(exact_word(kind, name) if several else item_word(kind, name))
                 return HeldPin(said, f"aggregator pins diff {target.server} {item}")
         fault = self.faults.get(target.server)
         if fault is None or self._warns(target.server) or any(row.digest is not None for row in found):
@@ -78,7 +78,7 @@ class HeldPins:
             about = (row.kind, before) == (target.kind, target.name) if before is not None else _is_about(row, target)
             said = self._said(row, rows, served=True) if about else None
             if said is not None:
-                command = f"aggregator pins diff {target.server} {shell_word(row.name)}".rstrip()
+                command = f"aggregator pins diff {target.server} {foreign_operands(item_word(row.kind, row.name))}"
                 why = said if before is None else f"{said_of_respelled(before, row.name)}: {said}"
                 return HeldPin(why, command, takes_less=TAKES_LESS in row.classes)
         return None

@@ -12,7 +12,7 @@ from aggregator.cli.runtime.writer import say
 from aggregator.domain.errors import OperatorError
 from aggregator.pins.cli.connected import look
 from aggregator.pins.cli.pin_files import PinFiles, by_key, label, served_under
-from aggregator.pins.decide.values import ItemChange
+from aggregator.pins.decide.values import ItemChange, exact_word
 from aggregator.storage.errors import StorageError
 from aggregator.storage.records import PinRow
 
@@ -75,11 +75,13 @@ def _is_served(files: PinFiles) -> bool:
 
 
 def _named(items: Sequence[OpenItem], server: str, prefix: str, name: str) -> OpenItem:
-    fitting = [item for item in items if name in _spellings(item.row, server, prefix)]
+    # A server may call a tool `prompt:x`, or `instructions`.
+    exact = [item for item in items if name == exact_word(item.row.kind, item.row.name)]
+    fitting = exact or [item for item in items if name in _spellings(item.row, server, prefix)]
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
-        kinds = " or ".join(f"`{item.row.kind}:{item.row.name}`" for item in fitting)
+        kinds = " or ".join(f"`{exact_word(item.row.kind, item.row.name)}`" for item in fitting)
         raise OperatorError(f"{server} has several items {name!r:.80}: write {kinds}.")
     nothing = f"nothing that was seen; `aggregator pins diff {server}` asks the server now"
     waiting = ", ".join(label(server, item.row.kind, item.row.name) for item in items) or nothing

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from aggregator.catalog.definition_diff import LARGEST, DefinitionDiff, definition_diff
-from aggregator.domain.shell import shell_word
+from aggregator.domain.shell import foreign_operands
 from aggregator.domain.text.error_text import error_text
 from aggregator.frontends.console.parts import ConsoleParts
 from aggregator.frontends.console.tool_data import bounded, link, pin_link, pretty
 from aggregator.frontends.console.view import SignedIn
+from aggregator.pins.decide.values import item_word
 from aggregator.pins.gateway.state import HeldItem
 from aggregator.storage.records import MARKERS, SERVED, TAKES_LESS, PinRow
 
@@ -45,7 +46,8 @@ async def item_data(
         "server_href": link("pins", server),
         "tool_href": link("tools", name) if row.kind == "tool" and (name := _full_name(parts, server, row)) else "",
         "locked": parts.pins is not None and parts.pins.is_locked(server),
-        "command": f"aggregator pins approve {server} {shell_word(row.name)}".rstrip(),
+        # Without an item, the command would approve all that waits.
+        "command": f"aggregator pins approve {server} {foreign_operands(item_word(row.kind, row.name))}",
         "approved_by": bounded(row.approved_by or "", NAME),
         "digest": row.seen_digest or "",
         "pinned_digest": row.digest or "",

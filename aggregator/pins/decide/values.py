@@ -89,3 +89,17 @@ class Comparison:
 
 
 Pins = Mapping[ItemKey, PinnedItem]
+
+
+def exact_word(kind: str, name: str) -> str:
+    """Return the word of commands that means this item alone: `prompt:NAME`; for instructions their kind."""
+    return kind if kind == "instructions" else f"{kind}:{name}"
+
+
+def item_word(kind: str, name: str) -> str:
+    """Return the shortest word by which commands may name an item: `NAME`, unless a server chose it to mean another."""
+    exact = exact_word(kind, name)
+    if kind == "skill" and name.startswith("skill://"):
+        return name
+    others = name == "instructions" or name.startswith(tuple(f"{one}:" for one in PIN_KINDS))
+    return exact if kind == "instructions" or others else name

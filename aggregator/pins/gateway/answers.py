@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 from aggregator.domain.missing import ItemHeld, ToolHeld
 from aggregator.domain.names import canonical, loosened
 from aggregator.domain.records import ToolRecord
-from aggregator.domain.shell import shell_word
+from aggregator.domain.shell import foreign_operands
 from aggregator.domain.text.cut import cut_between_words
 from aggregator.pins.decide.spelling import said_of_respelled
+from aggregator.pins.decide.values import item_word
 from aggregator.pins.gateway.state import HeldItem
 
 # Characters of a name in a command.
@@ -113,5 +114,6 @@ def _said(held: HeldItem) -> str:
 
 
 def _look_at(held: HeldItem) -> str:
-    name = f" {shell_word(held.name)}" if len(held.name) <= _NAME and held.name.isprintable() else ""
+    named = len(held.name) <= _NAME and held.name.isprintable()
+    name = f" {foreign_operands(item_word(held.kind, held.name))}" if named else ""
     return f"An operator looks at it with `aggregator pins diff {held.server}{name}`."
