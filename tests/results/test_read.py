@@ -237,3 +237,49 @@ def test_matches_are_counted_without_being_shown() -> None:
     assert page.text == "[21 matches; searched to the end.]"
     assert read_page(of(LINES), grep="nothing", count=True).text == "[Nothing found; searched to the end.]"
     assert read_page(DOCUMENT, path="items[5]", grep="login", count=True).body == ""
+
+
+@pytest.mark.parametrize("count", [False, True])
+def test_a_search_that_costs_much_goes_on_in_parts(monkeypatch: pytest.MonkeyPatch, count: bool) -> None:
+    """D7, C9: each part from the offset that is told, and together they are the whole."""
+    monkeypatch.setattr("aggregator.results.read.finding._SEARCHED", ((8 * 1024, 3_000),))
+    document, at, found, parts = of(LINES), 0, 0, 0
+    while True:
+        page = read_page(document, grep=f"F[a]ils{'(?:)' * count}", case=True, offset=at, count=count)
+        found, parts = found + (0 if "Nothing" in page.note else int(page.note[1:].split()[0])), parts + 1
+        if page.next is None:
+            break
+        assert at < page.next <= at + 3_000
+        at = page.next
+    assert (found, parts) == (20, -(-len(LINES) // 2_990))
+
+
+def test_each_match_has_the_number_of_its_line() -> None:
+    heads = [line for line in read_page(of(LINES), grep="fails", limit=2_000).body.splitlines() if "offset " in line]
+    for head in heads:
+        at, line = (int(part.split()[-1].replace(",", "").rstrip(":")) for part in head.split(", "))
+        assert LINES[at:].startswith(f"line {line - 1} ")
+    assert len(heads) == 21
+
+
+def test_a_match_over_the_end_of_a_part_without_any_is_found() -> None:
+    """C9: wherever the part ends within it, in a line and over its end, and only once."""
+    for before in range(16_384 - 18, 16_384 + 2):
+        for text in ("x" * before + " it begins here " + "y" * 40_000, "x" * before + "\nit begins\nhere\n" + "y" * 40_000):
+            assert read_page(of(text), grep=r"it begins\s+here", count=True).note.startswith("[1 match;")
+
+
+def test_matches_over_the_end_of_a_line_are_found_beside_those_in_a_line() -> None:
+    """C9: `begins here` is there twice, however it is broken."""
+    document = of("\n".join(["some line"] * 20 + ["it begins", "here"] + ["some line"] * 20 + ["it begins here"]))
+    page = read_page(document, grep=r"begins\s+here")
+    assert page.note.startswith("[2 matches")
+    assert [line for line in page.body.splitlines() if line.startswith((">", "here"))] == [
+        "> it begins",
+        "here",
+        "> it begins here",
+    ]
+
+
+def test_in_one_of_many_values_a_match_has_no_path() -> None:
+    assert "path" not in read_page(DOCUMENT, path="items[*].title", grep=r"number 77\b").body

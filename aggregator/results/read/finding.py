@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Final
 
 from jsonschema_rs import Draft202012Validator, RegexOptions
@@ -133,6 +133,9 @@ def find(
     """
     expression = compiled(wanted.pattern, case=wanted.case)
     last = min(len(text), at + expression.searched_at_most)
+    if last < len(text):
+        # No line is searched in two parts.
+        last = text.rfind("\n", at, last) + 1 or last
     places = _Places(text, parts, path_of)
     if wanted.count:
         count = sum(1 for _ in _matching(text, parts, quotes, expression, at, last))
@@ -164,13 +167,21 @@ def _matching(
         return expression.is_in(text[start:end].replace("\r\n", "\n"), escapes=escapes)
 
     def exact(start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yield the smallest elements that match, of those that are not short."""
+        """Yield a line that matches, or the smallest elements of it that match, of those that are not short."""
+        if "\n" in text[start:end]:
+            yield start, end
+            return
         inner = [element for element in elements(text, parts, quotes, start, end) if is_in(*element)]
         if end - start <= _SHORT or not inner or inner == [(start, end)]:
             yield start, end
             return
         for element in inner:
             yield from exact(*element)
+
+    def together(run: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+        """Yield two neighbours that match together, of those that do not match alone."""
+        if is_in(run[0][0], run[-1][1]):
+            yield from ((first[0], second[1]) for first, second in pairwise(run) if is_in(first[0], second[1]))
 
     while at < last:
         behind = _skipped_to(text, at, last)
@@ -179,18 +190,16 @@ def _matching(
             continue
         pieces = []
         while at < behind:
-            end = _piece_end(text, parts, quotes, at)
+            end = min(_piece_end(text, parts, quotes, at), last)
             pieces.append((at, end))
             at = end
-        found = [piece for piece in pieces if is_in(*piece)]
-        for start, end in found:
-            if "\n" in text[start:end]:
-                yield start, end
-                continue
-            yield from exact(start, end)
-        if not found:
-            # A match may begin in one piece, and end in the next.
-            yield from ((first[0], second[1]) for first, second in pairwise(pieces) if is_in(first[0], second[1]))
+        # A match may begin in one piece, and end in the next: that of the last one is not among these.
+        following = [(at, _piece_end(text, parts, quotes, at))] if at < len(text) else []
+        for matches, run in groupby([*pieces, *following], lambda piece: is_in(*piece)):
+            if matches:
+                yield from (element for start, end in run if start < at for element in exact(start, end))
+            else:
+                yield from together(list(run))
 
 
 def _skipped_to(text: str, at: int, last: int) -> int:
