@@ -272,3 +272,15 @@ async def test_the_lines_end_with_the_tools_that_fit(open_harness: OpenHarness) 
         assert not {*lines[:shown]} & {*behind}
         one = (await harness.text(host, "search_tools", query="get the weather of a city", limit=1)).splitlines()
         assert one[0] == lines[0]
+
+
+@pytest.mark.parametrize(("policies", "told"), [(None, True), ({"agents": {"local": {"allow": ["*"]}}}, False)])
+async def test_the_times_of_calls_are_told_to_an_agent_that_is_alone(
+    open_harness: OpenHarness, policies: Json | None, told: bool
+) -> None:
+    """Proves: D4. To one of several they would say what the others do."""
+    async with open_harness(policies) as harness:
+        host = harness.host("local")
+        await harness.call(host, "maps.drive", {})
+        said = await harness.text(host, "list_servers", server="maps")
+        assert ("calls of the last 5 minutes: 1" in said) is told

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from aggregator.catalog.names import SpellingLookup
 from aggregator.domain.names import keeps_parts, loosened
+from aggregator.domain.errors import BadArguments
 from aggregator.gateway.meta.argument_aliases import in_form
 from aggregator.gateway.meta.registry import load_meta_tools
 from tests.access.gateway_harness import FORMS, MODERN, error_data, tool
@@ -268,6 +269,9 @@ async def test_many_tools_of_a_server_are_counted(open_harness: OpenHarness) -> 
         ("search_tools", {"limit": 1e400}, {"limit": 100}),
         ("search_tools", {"limit": "ten"}, {"limit": "ten"}),
         ("search_tools", {"limit": True}, {"limit": True}),
+        ("search_tools", {"limit": "nan"}, {"limit": 1}),
+        ("search_tools", {"limit": 1.5}, {"limit": 1.5}),
+        ("search_tools", {"limit": 2, "top_k": "2.0"}, {"limit": 2}),
         ("search_tools", {"level": "Full"}, {"level": 3}),
         ("search_tools", {"level": "json_schema"}, {"level": 3}),
         ("search_tools", {"level": "brief"}, {"level": "brief"}),
@@ -275,6 +279,9 @@ async def test_many_tools_of_a_server_are_counted(open_harness: OpenHarness) -> 
         ("describe_tools", {"name": "a.b, c.d"}, {"names": ["a.b", "c.d"]}),
         ("describe_tools", {"names": '["a.b", "c.d"]'}, {"names": ["a.b", "c.d"]}),
         ("describe_tools", {"names": "[a.b"}, {"names": "[a.b"}),
+        ("describe_tools", {"names": "`a.b`, `c.d`"}, {"names": ["`a.b`", "`c.d`"]}),
+        ("describe_tools", {"names": {"name": "a.b"}}, {"names": ["a.b"]}),
+        ("describe_tools", {"names": [{"name": "a.b", "level": 1}]}, {"names": [{"name": "a.b", "level": 1}]}),
         ("describe_tools", {"tools": [{"name": "a.b"}]}, {"names": ["a.b"]}),
         ("list_servers", {"name": "a"}, {"server": "a"}),
         ("match_intent", {"text": "a"}, {"message": "a"}),
@@ -309,6 +316,54 @@ async def test_many_tools_of_a_server_are_counted(open_harness: OpenHarness) -> 
 def test_the_arguments_of_meta_tools(name: str, sent: Json, read: Json) -> None:
     """Proves: F5. Other names, lone values, numbers outside the bounds; what is not clear stays for the check."""
     assert in_form(name, load_meta_tools()[name].accepted.definition["inputSchema"], sent) == read
+
+
+@pytest.mark.parametrize(
+    ("name", "own", "others"),
+    [
+        ("search_tools", "query", "q keywords keyword text search"),
+        ("search_tools", "server", "server_name"),
+        ("search_tools", "limit", "max_results top_k"),
+        ("describe_tools", "names", "tools name tool tool_name tool_names"),
+        ("list_servers", "server", "name server_name"),
+        ("read_result", "handle", "id result result_id uri"),
+        ("read_result", "grep", "pattern regex query search"),
+        ("read_result", "offset", "start"),
+        ("read_result", "limit", "max_tokens"),
+        ("read_result", "context", "context_lines lines"),
+        ("read_result", "case", "case_sensitive"),
+        ("read_result", "count", "count_only"),
+        ("read_result", "columns", "fields select cols"),
+        ("read_result", "where", "filter condition conditions"),
+        ("report_tool", "name", "tool tool_name names"),
+        ("report_tool", "why", "reason message description text problem issue"),
+        ("match_intent", "message", "text query input"),
+    ],
+)
+def test_every_other_name_of_an_argument(name: str, own: str, others: str) -> None:
+    """Proves: F5. Each means the argument, and says no other thing beside it."""
+    schema = load_meta_tools()[name].accepted.definition["inputSchema"]
+    for other in others.split():
+        assert in_form(name, schema, {other: 1}) == in_form(name, schema, {own: 1})
+        assert in_form(name, schema, {own: "a", other: "a"}) == in_form(name, schema, {own: "a"})
+        for one, another in (("a", "b"), (1, True), (True, 1)):
+            with pytest.raises(BadArguments):
+                in_form(name, schema, {own: one, other: another})
+
+
+@pytest.mark.parametrize("name", ["search_tools", "describe_tools"])
+def test_every_word_for_a_level(name: str) -> None:
+    """Proves: F5. `brief` is what the tool shows by itself, so only `detail` has it."""
+    schema = load_meta_tools()[name].accepted.definition["inputSchema"]
+    words = (
+        "line,lines,one line,short,minimal,name,names",
+        "parameters,params,medium,signature",
+        "full,schema,JSON Schema,json_schema,all,complete,whole,max,maximum",
+    )
+    for level, some in enumerate(words, 1):
+        assert {in_form(name, schema, {"level": word})["level"] for word in some.split(",")} == {level}
+    details = {word: in_form(name, schema, {"detail": word})["level"] for word in ("brief", "FULL")}
+    assert details == {"brief": 1 if name == "search_tools" else 2, "FULL": 3}
 
 
 async def test_a_question_given_twice_is_refused(open_harness: OpenHarness) -> None:

@@ -163,3 +163,40 @@ async def test_a_dot_does_not_move(open_harness: OpenHarness, name: str) -> None
         assert harness.sent == []
         for same in ("database_drop", "DataBase.Drop", "data-base.drop", "databasedrop", "vault_drop_all"):
             assert (await harness.call(host, "call_tool", {"name": same}))["result"]["content"]
+
+
+@pytest.mark.parametrize("visibility", [["app"], ["app", "window"]])
+async def test_a_tool_for_apps_is_no_models(open_harness: OpenHarness, visibility: list[str]) -> None:
+    """Proves: D6. By no name and no meta tool; its program calls it by its own name, and others are as they were."""
+    hidden = tool("redraw", _meta={"ui": {"visibility": visibility}})
+    tools = {"maps": [hidden, tool("see", _meta={"ui": {"visibility": ["app", "model"]}})]}
+    async with open_harness(tools=tools, read_tool=True) as harness:
+        host = harness.host("local")
+        for name in ("maps.redraw", "redraw", "maps__redraw", "`maps.redraw`"):
+            for outer in ("call_tool", "read_tool"):
+                sent = {"name": outer, "arguments": {"name": name}}
+                for params in ({"name": name}, sent):
+                    said = error_data(await harness.call(host, outer, params))
+                    assert said["code"] == "unknown_tool"
+            described = await harness.read(host, "describe_tools", names=[name, "maps.see"])
+            assert [one["name"] for one in described["tools"]] == ["maps.see"]
+            assert described["missing"][name].startswith("Unknown tool")
+        assert "redraw" not in await harness.text(host, "search_tools")
+        assert harness.sent == []
+        assert (await harness.call(host, "maps.redraw", {}))["result"]["content"]
+        assert (await harness.call(host, "call_tool", {"name": "maps.see"}))["result"]["content"]
+        assert harness.sent == [("maps", "redraw"), ("maps", "see")]
+
+
+async def test_arguments_that_only_look_like_ours_are_the_tools_own(open_harness: OpenHarness) -> None:
+    """Proves: D4, F5. `Name`, `ARGS` and `Server` are arguments of a tool that declares them."""
+    own = {"Name": "n", "ARGS": "a", "Server": "s"}
+    tools = {"maps": [tool("odd", dict.fromkeys(own, TEXT)), tool("plain")]}
+    async with open_harness(tools=tools) as harness:
+        host = harness.host("local")
+        assert (await harness.call(host, "call_tool", {"name": "maps.odd", **own}))["result"]["content"]
+        assert harness.fake_upstreams["maps"].calls[-1]["arguments"] == own
+        for name in ("Name", "ARGS"):
+            said = error_data(await harness.call(host, "call_tool", {"name": "maps.plain", name: "x"}))
+            assert f"does not know '{name}'" in said["message"]
+        assert harness.sent == [("maps", "odd")]

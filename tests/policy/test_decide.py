@@ -98,6 +98,8 @@ def test_what_the_admin_declares_counts_always() -> None:
     assert verdict(made, "a", "t.get_it") == "allow"
     assert verdict(made, "a", "t.get_it", annotations={"destructiveHint": True}, trusted=True) == "allow"
     assert verdict(made, "a", "t.put_it") == "deny"
+    made = one(allow=["t.*"], annotations={"idempotent": "confirm"}, read_only=["t.get_*"], idempotent=["t.set_*"])
+    assert [verdict(made, "a", f"t.{name}_it") for name in ("get", "set", "put")] == ["confirm", "confirm", "allow"]
 
 
 def test_roles_add_up_and_deny_wins_from_anywhere() -> None:

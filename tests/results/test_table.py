@@ -105,6 +105,23 @@ def test_every_form_of_a_table(value: Any) -> None:
         ('title = ""', ""),
         ("title != ''", "123"),
         ('title != ""', "123"),
+        ("state : open", "13"),
+        ("state equals open", "13"),
+        ("state <> open", "2"),
+        ("state not equals open", "2"),
+        ("title =~ login", "1"),
+        ("title like login", "1"),
+        ("title not like i", "2"),
+        ({"state": {"eq": "open"}}, "13"),
+        ({"state": {"ne": "open"}}, "2"),
+        ({"stars": {"lt": 12}}, "1"),
+        ({"stars": {"lte": 12}}, "12"),
+        ({"stars": {"gt": 12}}, "3"),
+        ({"stars": {"gte": 12}}, "23"),
+        ("stars = 1.2e1", "2"),
+        ("stars = 012", ""),
+        ("labels = none", "3"),
+        ("labels = nil", "3"),
     ],
 )  # fmt: skip
 def test_conditions(where: Any, found: str) -> None:
@@ -123,6 +140,8 @@ def test_conditions(where: Any, found: str) -> None:
         ("note contains b", "3"),
         ("note not contains b", "1245"),
         ("note >= a", "35"),
+        ("note < b", "13"),
+        ('note <= ""', "1"),
         ({"note": {"gte": 1, "lte": 1}}, ""),
         ("fork = 1", "2"),
         ("fork = true", "1"),
@@ -168,6 +187,13 @@ def test_columns_in_any_form() -> None:
         ]
 
 
+def test_of_names_that_are_spelled_alike_the_first_is_meant() -> None:
+    """C9: and each by its own spelling."""
+    rows = [{"User-Id": 1, "userId": 2, "user_id": 3}]
+    for asked, value in (("USERID", "1"), ("userId", "2"), ("user_id", "3")):
+        assert read(rows, columns=asked)[1:] == [value]
+
+
 def test_identifiers_are_compared_exactly() -> None:
     rows = [{"id": 9007199254740993, "zip": "01234"}, {"id": 9007199254740992, "zip": "1234"}]
     assert ids("id = 9007199254740993", rows) == ["9007199254740993"]
@@ -183,6 +209,9 @@ def test_identifiers_are_compared_exactly() -> None:
         ({"where": "state open"}, "`where` cannot be read at `state open`"),
         ({"where": "state = "}, "lacks a value"),
         ({"where": "state = open and "}, "ends with `and`"),
+        ({"where": "state = open or"}, "ends with `or`"),
+        ({"where": "state = open ||"}, "ends with `||`"),
+        ({"where": {"state": {"=": {"a": 1}}}}, "`state` in `where` cannot be read at `=`"),
         ({"where": "stars > (1, 2)"}, "takes one value"),
         ({"where": {"state": {"a": 1}}}, "`state` in `where` cannot be read at `a`"),
         ({"where": {"state": {"in": 1}}}, "`state` in `where` cannot be read at `in`"),
@@ -208,6 +237,8 @@ def test_a_text_that_is_no_table() -> None:
         "[1, 2, 3]",
         '{"a": [1], "b": [1, 2]}',
         "[[1, 2], [3, 4]]",
+        '{"a": [], "b": []}',
+        "id,b\n1,2\nwords\nmore of them\nand more",
     ):
         with pytest.raises(BadRead, match="There is no table"):
             read(text, columns="id")
