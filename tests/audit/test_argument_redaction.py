@@ -22,6 +22,8 @@ VALUES = st.recursive(
         ({"a": [{"b": "one two"}], "c": 12345, "d": 1.25}, "one two 12345 1.25", "[argument] [argument] [argument]"),
         ({"short": "of", "number": 123, "yes": True, "no": None}, "of 123 True None", "of 123 True None"),
         ({"long": "one", "longer": "none of one"}, "none of one", "[argument]"),
+        (["Graz", "Graz, the Old Town"], "none in Graz, the Old Town", "none in [argument]"),
+        (["Graz, the Old Town", "Graz"], "none in Graz, the Old Town", "none in [argument]"),
         ({"name": "x"}, "name", "name"),
         ("text", "a text", "a [argument]"),
         (None, "said", "said"),

@@ -1,10 +1,13 @@
 """What the rules mean: one line of a table per sentence of the guide."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from aggregator.domain.principal import Principal
+from aggregator.policy.inherit import SMALLEST, STRICTNESS
+from aggregator.policy.limits import COUNTED
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import AgentRules, Rulebook
 
@@ -333,3 +336,33 @@ def test_what_a_server_calls_its_tools_cannot_draw_on_a_screen() -> None:
     assert refused.reason == r"nothing allows t.x\n\x1b[31m* to agent a"
     assert Target("tool", "t", "t", "a*[b").pattern == "t.a[*][[]b"
     assert verdict(one(allow=["t.a[*][[]b"]), "a", "t.a*[b") == "allow"
+
+
+@pytest.mark.parametrize(("wide", "narrow"), [(500, 200), (200, 500)])
+def test_the_strictest_of_several_limits_counts(wide: int, narrow: int) -> None:
+    """On results, wherever it stands; calls are counted for each rule by itself."""
+    names = ("result_bytes", "result_tokens", "per_minute", "concurrent")
+    limits = {pattern: dict.fromkeys(names, most) for pattern, most in (("t.*", wide), ("t.x", narrow))}
+    found = rules_of(one(allow=["t.*"], limits=limits)).limits(tool("t.x"))
+    assert found.result is not None
+    assert found.tokens is not None
+    assert (found.result.most, found.tokens.most) == (200, 200)
+    assert len({limit.counter for limit in found.counted}) == 4
+    assert [least.most for kind in COUNTED if (least := found.least(kind))] == [200, 200]
+    alone = rules_of(one(allow=["t.*"], limits=limits)).limits(tool("t.y"))
+    assert [limit.most for limit in alone.counted] == [wide, wide]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("name", [*STRICTNESS, *SMALLEST])
+def test_of_two_roles_the_stricter_counts(name: str, swapped: bool) -> None:
+    """Whichever is named, or sorted, first; that of the agent itself before both."""
+    values: list[Any] = [*STRICTNESS.get(name, (60.0, 300.0))]
+    for strict, lenient in pairwise(values):
+        trait = name.partition(".")[2]
+        said = [{"annotations": {trait: one}} if trait else {name: one} for one in (strict, lenient)]
+        first, second = reversed(said) if swapped else said
+        agents = {"a": {"roles": ["a", "b"]}, "b": {"roles": ["b", "a"]}, "own": {"roles": ["a", "b"], **said[1]}}
+        made = book({"roles": {"a": first, "b": second}, "agents": agents})
+        for agent, expected in (("a", strict), ("b", strict), ("own", lenient)):
+            assert rules_of(made, agent).settings[name].value == expected

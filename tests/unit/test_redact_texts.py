@@ -20,6 +20,7 @@ NAMED = {
     r'{"t":"{\"password\":\"a\\\"bc\\\\\",\"user\":\"x\"}"}': rf'{{"t":"{{\"password\":\"{R}\",\"user\":\"x\"}}"}}',
     "{'api_key': 'abc', 'b': 2}": f"{{'api_key': '{R}', 'b': 2}}",
     '{"password": 12345678, "port": 8080}': f'{{"password": {R}, "port": 8080}}',
+    '{"session": 12345678, "max_token": 40960}': '{"session": 12345678, "max_token": 40960}',
     "password=hunter2x": f"password={R}",
     "login failed (user=bob password=correcthorse)": "login failed (user=bob password=correcthorse)",
     "host=db user=bob password=correcthorse dbname=x": f"host=db user=bob password={R} dbname=x",
