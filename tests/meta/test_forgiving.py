@@ -145,6 +145,7 @@ async def test_what_is_denied_as_it_is_written_is_not_taken_for_another(open_har
         ({"name": "git.run", "args": {"input": "x"}}, "run", {"input": "x"}),
         ({"name": "git.run", "arguments": {"input": "x", "tool": "y"}}, "run", {"input": "x", "tool": "y"}),
         ({"name": "git.run", "tool": "hammer", "input": "x"}, "run", {"input": "x", "tool": "hammer"}),
+        ({"name": "git.run", "tool": "git.run", "input": "x"}, "run", {"input": "x", "tool": "git.run"}),
         ({"name": "git.filter", "query": "x", "args": {"a": 1}}, "filter", {"query": "x", "args": {"a": 1}}),
         ({"name": "git.filter", "args": {"query": "x"}}, "filter", {"args": {"query": "x"}}),
         ({"tool": "git.delete_repo", "name": "x"}, "delete_repo", {"name": "x"}),

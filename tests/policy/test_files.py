@@ -140,6 +140,7 @@ def test_live_swaps_whole_or_not_at_all(tmp_path: Path) -> None:
     live = LivePolicies(folder)
     assert live.rulebook is None
     assert live.reload(tools) == (live.reload(tools))
+    assert (live.reload(tools).problems, live.broken) == ((), False), "there are none to vanish"
     folder.mkdir()
     (folder / "a.yaml").write_text(OPEN, encoding="utf-8")
     first = live.reload(tools)
@@ -147,6 +148,7 @@ def test_live_swaps_whole_or_not_at_all(tmp_path: Path) -> None:
     assert first.diff.lines() == ["agent a is new", "a gained t.x"]
     before = live.rulebook
     assert before is not None
+    assert [source.text for source in live.in_force] == [OPEN]
     assert not live.reload(tools).changed
     assert live.rulebook is before
 
@@ -156,12 +158,15 @@ def test_live_swaps_whole_or_not_at_all(tmp_path: Path) -> None:
     assert live.broken
     assert live.effect == BROKEN_EFFECT
     assert live.rulebook is before
+    assert (len(live.sources), [source.text for source in live.in_force]) == (2, [OPEN])
     assert str(broken.problems[0]).startswith(f"error: {folder}/b.yaml:2: agents.a.alow: ")
 
     (folder / "b.yaml").write_text("agents:\n  a: {allow: [u.*], deny: [t.x]}\n  b: {}\n", encoding="utf-8")
     mended = live.reload(tools)
     assert mended.changed
     assert not live.broken
+    assert live.in_force == live.sources
+    assert ["agents.b" in str(warning) for warning in live.warnings] == [True]
     assert mended.diff.lines() == ["agent b is new", "a lost t.x", "a gained u.x"]
     assert mended.diff.affected == ("a", "b")
     assert before.agents["a"].decide(tools[0], trusted=False).visible

@@ -347,3 +347,24 @@ def test_the_clock_of_leases_runs_on_while_the_machine_sleeps(monkeypatch: pytes
     before = awake_and_asleep()
     clocks[sleeps] += 3_600
     assert awake_and_asleep() - before == 3_600
+
+
+def test_a_lease_counts_from_before_it_was_asked_for() -> None:
+    """However long the answer takes: another replica counts from when it saw the lease."""
+
+    async def work() -> None:
+        async with Tasks("replicas") as tasks:
+            table = MemoryTable()
+            table.answers.clear()
+            leases = replica("first", table, tasks)
+            asked = now()
+            leases.want("thing")
+            await asyncio.sleep(LEASE * 0.4)
+            assert (owner(table), leases.held("thing")) == ("first", None)
+            table.answers.set()
+            await asyncio.sleep(0.01)
+            held = leases.held("thing")
+            assert held is not None
+            assert held.time.stops == asked + STOPS_AFTER * LEASE
+
+    simulated(work())
