@@ -200,3 +200,16 @@ async def test_arguments_that_only_look_like_ours_are_the_tools_own(open_harness
             said = error_data(await harness.call(host, "call_tool", {"name": "maps.plain", name: "x"}))
             assert f"does not know '{name}'" in said["message"]
         assert harness.sent == [("maps", "odd")]
+
+
+async def test_an_object_with_other_members_does_not_hold_the_arguments(open_harness: OpenHarness) -> None:
+    """Proves: D4. Under the name of an argument it is its value, which does not fit: nothing is called with it."""
+    async with open_harness(tools={"maps": [tool("run", {"input": TEXT, "way": TEXT})]}) as harness:
+        host = harness.host("local")
+        for given in ({"input": {"other": "x"}}, {"input": {"input": "x", "other": "y"}}):
+            error = error_data(await harness.call(host, "call_tool", {"name": "maps.run", **given}))
+            assert (error["code"], error["tool"]) == ("invalid_arguments", "maps.run")
+        assert harness.sent == []
+        for given in ({"input": {"input": "x", "way": "y"}}, {"input": {"way": "y"}}):
+            assert (await harness.call(host, "call_tool", {"name": "maps.run", **given}))["result"]["content"]
+            assert harness.fake_upstreams["maps"].calls[-1]["arguments"] == given["input"]

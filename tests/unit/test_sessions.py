@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from aggregator.domain.bounds.tasks import Tasks
+from aggregator.domain.principal import Principal, TokenFacts
 from aggregator.domain.records import ToolRecord
 from aggregator.frontends.web.event_stream import EventStream
 from aggregator.frontends.web.exchange import Exchange
@@ -95,6 +96,41 @@ async def test_a_session_is_found_by_its_id_only() -> None:
     assert sessions.get(session.id.lower() + "x") is None
     assert sessions.get("") is None
     assert len(sessions) == 1
+
+
+_TOKEN = TokenFacts("https://issuer", "ann", "program")
+CALLERS = {
+    "another agent": Principal("other", key_id="k"),
+    "another key": Principal("a", key_id="other"),
+    "no key": Principal("a"),
+    "a token": Principal("a", token=_TOKEN),
+    "another person": Principal("a", token=replace(_TOKEN, subject="bob")),
+    "another program": Principal("a", token=replace(_TOKEN, client="other")),
+    "another issuer": Principal("a", token=replace(_TOKEN, issuer="https://other")),
+}
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+@pytest.mark.parametrize("owner", [Principal("a", key_id="k"), CALLERS["a token"], Principal("a")])
+async def test_a_session_is_its_own_callers_alone(owner: Principal, in_memory: bool) -> None:
+    """Proves: D9. Nobody else finds it or ends it with its id, in memory or not; its caller does."""
+    sessions = _sessions()
+    session = sessions.open(Host("http", "canonical", owner, version="2025-06-18", initialized=True))
+    if not in_memory:
+        sessions.let_go(session)
+    for caller in CALLERS.values():
+        if not owner.is_same_caller(caller):
+            assert await sessions.find(session.id, caller) is None
+            sessions.was_ended_elsewhere(session.id, caller)
+            assert (sessions.get(session.id) is session) is in_memory
+    # What is decided about a request depends on the token that it was sent with.
+    token = owner.token and replace(owner.token, scopes=frozenset({"read"}))
+    later = replace(owner, token=token, tenant="t")
+    found = await sessions.find(session.id, later)
+    assert found is not None
+    assert found.host.principal is (later if token is not None or not in_memory else owner)
+    sessions.was_ended_elsewhere(session.id, later)
+    assert await sessions.find(session.id, owner) is None
 
 
 async def test_a_session_that_was_let_go_is_taken_up_and_one_that_was_ended_is_not() -> None:
