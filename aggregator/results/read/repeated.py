@@ -30,14 +30,26 @@ def repeats(texts: Sequence[str], structured: Any) -> bool:
 def _has_values(text: str, structured: Any) -> bool:
     at, left = 0, _MOST_READ
     for number, value in enumerate(islice(_values(structured), _MOST_VALUES + 1)):
-        found = text.find(value, at)
+        found = _find(text, value, at, len(text))
         if found < 0:
             left -= at
-            found = text.find(value, 0, at + len(value)) if left > 0 else -1
+            found = _find(text, value, 0, at + len(value)) if left > 0 else -1
         if found < 0 or number == _MOST_VALUES:
             return False
         at = found
     return True
+
+
+def _find(text: str, value: str, at: int, end: int) -> int:
+    """Return where a value begins, which is no part of a longer number; -1 if it is not there."""
+    while (found := text.find(value, at, end)) >= 0:
+        before, after = text[max(0, found - 2) : found], text[found + len(value) : found + len(value) + 2]
+        inside = value[0].isdigit() and (before[-1:].isdigit() or (before[-1:] == "." and before[:1].isdigit()))
+        goes_on = value[-1].isdigit() and (after[:1].isdigit() or (after[:1] == "." and after[1:].isdigit()))
+        if not inside and not goes_on:
+            return found
+        at = found + 1
+    return -1
 
 
 def _values(value: Any) -> Iterator[str]:
