@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aggregator.catalog.names import SpellingLookup
-from aggregator.domain.names import keeps_parts, loosened
 from aggregator.domain.errors import BadArguments
+from aggregator.domain.names import keeps_parts, loosened
 from aggregator.gateway.meta.argument_aliases import in_form
 from aggregator.gateway.meta.registry import load_meta_tools
 from tests.access.gateway_harness import FORMS, MODERN, error_data, tool

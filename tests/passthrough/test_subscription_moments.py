@@ -110,7 +110,8 @@ async def test_a_stream_waits_for_no_server_that_is_away(takes: Exception | None
 
 async def test_a_server_without_subscriptions_is_not_asked() -> None:
     here = Here()
-    for capabilities in ({}, {"resources": {}}, {"resources": {"subscribe": False}}, {"resources": True}):
+    offered: list[Json] = [{}, {"resources": {}}, {"resources": {"subscribe": False}}, {"resources": True}]
+    for capabilities in offered:
         here.server.negotiated.capabilities = capabilities
         with pytest.raises(HostError) as refused:
             await here.all.subscribe(here.host, here.found(A))
@@ -132,7 +133,7 @@ async def test_a_host_has_as_many_as_it_may(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def test_what_ends_a_subscription() -> None:
-    """Its URI, the resource that the URI means now, the host; and a session that goes on elsewhere has its own alone."""
+    """Its URI, the resource that the URI means now, the host, and a session that goes on with others."""
     here, another = Here(), _another()
     ends: list[Any] = [
         lambda: here.all.unsubscribe(here.host, "A", None),
@@ -167,4 +168,4 @@ async def test_subscriptions_go_with_the_server_that_is_configured_now() -> None
     del here.upstreams["one"]
     here.all.reconfigure()
     assert len(here.all) == 0
-    assert here.all._hosts[here.host].uris == dict[Any, Json]()
+    assert here.all._hosts[here.host].uris == {}

@@ -366,3 +366,24 @@ def test_of_two_roles_the_stricter_counts(name: str, swapped: bool) -> None:
         made = book({"roles": {"a": first, "b": second}, "agents": agents})
         for agent, expected in (("a", strict), ("b", strict), ("own", lenient)):
             assert rules_of(made, agent).settings[name].value == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "asked"),
+    [
+        ("file:///%61bc", "file:///abc"),
+        ("file:///abc", "file:///%61bc"),
+        ("file:///a%20b", "file:///a b"),
+        ("file:///a b", "file:///a%20b"),
+        ("file:///a/../b", "file:///b"),
+        ("file:///b", "file:///a/../b"),
+        ("file:///x/%2e%2e/b", "file:///b"),
+        ("FILE:///b", "file:///b"),
+        ("file:///%61*", "file:///abc"),
+    ],
+)
+def test_a_uri_is_denied_in_any_spelling_of_the_rule(written: str, asked: str) -> None:
+    """Proves: D5. Also for a rule that names one URI, which is found without a walk over all rules."""
+    body = {"allow": ["resource:s.*"], "deny": [f"resource:s.{written}", "resource:s.other:///*"]}
+    assert rules_of(one(**body)).decide_resource("s", asked).verdict == "deny"
+    assert rules_of(one(**body)).decide_resource("s", "file:///elsewhere").verdict == "allow"

@@ -99,10 +99,14 @@ def test_a_claim_cannot_take_the_digest_of_another() -> None:
     assert made.who(token("Ann Example", issuer="https://other.example.com")).agent_id != digest
 
 
-def test_a_named_agent_is_refused_to_a_made_one() -> None:
-    found = book(RULES.replace("*@example.com", "root")).who(token("root", client="claude"))
+@pytest.mark.parametrize("subject", ["root", "Root", "ROOT"])
+def test_a_named_agent_is_refused_to_a_made_one(subject: str) -> None:
+    """In any case: users would take one for the other. So with the agent that all have without policies."""
+    found = book(RULES.replace("*@example.com", subject)).who(token(subject, client="claude"))
     assert found.agent_id is None
-    assert "dev-root" in found.reason
+    assert f"dev-{subject}" in found.reason
+    for one in ("cal", "Cal"):
+        assert book('who: [{ subject: "*", agent: "lo{subject}" }]').who(token(one)).agent_id is None
 
 
 def test_rules_of_a_made_agent_are_those_of_its_rule() -> None:
@@ -357,3 +361,35 @@ def test_lint_knows_the_issuers() -> None:
     assert lint(made, KnownNames(issuers=(ISSUER,))) == []
     (said,) = lint(made, KnownNames(issuers=(ISSUER, "https://b.example")))
     assert "names none" in said.message
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow", "covered"),
+    [
+        ({}, {}, True),
+        ({}, {"subject": "ann", "client": "cli", "groups": ["a"], "scopes": ["mcp"], "issuer": ISSUER}, True),
+        ({"issuer": ISSUER}, {"issuer": ISSUER}, True),
+        ({"issuer": ISSUER}, {}, False),
+        ({"subject": "a*"}, {"subject": "ann"}, True),
+        ({"subject": "a*"}, {"subject": "*"}, False),
+        ({"subject": "a*"}, {}, False),
+        ({"client": "c*"}, {"client": "cli"}, True),
+        ({"client": "c*"}, {"client": "web"}, False),
+        ({"client": "*"}, {}, False),
+        ({"groups": ["a*", "b"]}, {"groups": ["ab", "b"]}, True),
+        ({"groups": ["a*"]}, {"groups": ["ab", "c"]}, False),
+        ({"groups": ["a*"]}, {"groups": ["c", "ab"]}, False),
+        ({"groups": ["*"]}, {}, False),
+        ({"scopes": ["mcp"]}, {"scopes": ["mcp", "read"]}, True),
+        ({"scopes": ["mcp", "read"]}, {"scopes": ["mcp"]}, False),
+    ],
+)
+def test_a_rule_that_another_covers_can_never_count(
+    wide: dict[str, object], narrow: dict[str, object], covered: bool
+) -> None:
+    """The lint says so, if every token of the one is surely one of the other."""
+    made = book({"roles": {"r": {"allow": ["*"]}}, "who": [
+        {**wide, "agent": "a-{subject}", "roles": ["r"]}, {**narrow, "agent": "b-{subject}", "roles": ["r"]},
+    ]})  # fmt: skip
+    said = [one.where for one in lint(made, KnownNames())]
+    assert ("who.1" in said) is covered, said

@@ -144,6 +144,10 @@ async def test_a_silent_replica_may_be_reached_and_is_not_there(time: Time) -> N
         found = await here.find(partial(has_id, id))
         assert found is not None
         assert found.id == id
+    assert here.get(here.id) is not None
+    found = await here.find(lambda one: one.id != "other")
+    assert found is not None
+    assert found.id == "silent", "never this replica itself"
     rows.silent = []
     await here.join(rows)
     assert here.reachable("silent") is None, "it has left"

@@ -213,13 +213,16 @@ def test_a_lease_counts_from_when_its_renewal_was_sent() -> None:
             await asyncio.sleep(0.01)
             assert held.time.began == sent
             table.away = True
+            told: list[bool] = []
+            leases.on_changed("thing", lambda: told.append(leases.held("thing") is not None))
             await asyncio.sleep(sent + STOPS_AFTER * LEASE - 0.05 - now())
-            assert held.good
+            assert (held.good, told) == (True, [])
             assert leases.held("thing") is held
             await asyncio.sleep(0.1)
             assert not held.good
             assert leases.held("thing") is None
             assert held.lost.done()
+            assert told == [False], "who waits for the lease is told, although no table says so"
 
     simulated(work())
 

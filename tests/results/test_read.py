@@ -265,7 +265,10 @@ def test_each_match_has_the_number_of_its_line() -> None:
 def test_a_match_over_the_end_of_a_part_without_any_is_found() -> None:
     """C9: wherever the part ends within it, in a line and over its end, and only once."""
     for before in range(16_384 - 18, 16_384 + 2):
-        for text in ("x" * before + " it begins here " + "y" * 40_000, "x" * before + "\nit begins\nhere\n" + "y" * 40_000):
+        for text in (
+            "x" * before + " it begins here " + "y" * 40_000,
+            "x" * before + "\nit begins\nhere\n" + "y" * 40_000,
+        ):
             assert read_page(of(text), grep=r"it begins\s+here", count=True).note.startswith("[1 match;")
 
 
