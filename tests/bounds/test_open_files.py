@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import httpx2
 import pytest
@@ -17,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from aggregator.frontends.acceptor import Acceptor
 from aggregator.frontends.connection_admission import ConnectionAdmission
 from aggregator.frontends.http_server import Listener
+from aggregator.frontends.web.connection_limits import LEAST_RATE, BoundedConnection
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
 from tests.bounds.web_harness import RawConnection, head
 from tests.operating.program_harness import ProgramHarness
@@ -186,3 +189,48 @@ async def test_the_longest_idle_one_of_the_busiest_sender_makes_room() -> None:
     admission.make_room()
     assert [one.closed for one in (alone, busy, new)] == [True, False, False]
     assert refused == {"connections": 1, "idle_connection": 2}
+
+
+@pytest.mark.parametrize(
+    ("state", "since"),
+    [
+        ({}, 1.0),
+        ({"_idle_since": 5.0}, 5.0),
+        ({"_idle_since": 5.0, "cycle": SimpleNamespace(response_complete=True)}, 5.0),
+        ({"_idle_since": 5.0, "cycle": SimpleNamespace(response_complete=False)}, None),
+        ({"_idle_since": 5.0, "_begun": object()}, None),
+        ({"_idle_since": 5.0, "_held": b"a head"}, None),
+        ({"_idle_since": 5.0, "_blind": 1}, None),
+    ],
+)
+def test_a_connection_is_quiet_unless_anything_of_a_request_has_come(
+    state: dict[str, Any], since: float | None
+) -> None:
+    """C8: the call that it carries would be lost."""
+    given = {"_begun": None, "_held": b"", "_blind": 0, "_idle_since": None, "_made": 1.0, "cycle": None}
+    quiet: Any = BoundedConnection.quiet_since
+    assert quiet.fget(SimpleNamespace(**{**given, **state})) == since
+
+
+async def test_each_time_without_room_is_counted_once() -> None:
+    refused: Counter[str] = Counter()
+    admission = ConnectionAdmission(refused)
+    for times in (1, 2):
+        for _ in range(2):
+            admission.make_room()
+            assert refused == {"connections": times}
+        assert not admission.is_full(0)
+
+
+@pytest.mark.parametrize(("read", "slow"), [(0, True), (LEAST_RATE * 10 - 1, True), (LEAST_RATE * 10, False)])
+def test_a_host_reads_so_many_bytes_a_second_at_least(read: int, slow: bool) -> None:
+    """D7: one that reads a byte now and then holds its connection no longer than one that reads none."""
+    refused, ended, again = Counter[str](), list[bool](), list[int]()
+    connection: Any = SimpleNamespace(
+        transport=SimpleNamespace(get_write_buffer_size=lambda: 10**6 - read, abort=lambda: ended.append(True)),
+        _stall_timeout=10,
+        _refused=refused,
+        _look_again=again.append,
+    )
+    BoundedConnection._look(connection, 10**6)
+    assert (ended, again, refused["slow_reader"]) == (([True], [], 1) if slow else ([], [10**6 - read], 0))

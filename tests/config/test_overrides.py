@@ -115,3 +115,11 @@ def test_empty_values_are_not_set() -> None:
     loaded = load(None, legal("", " ", ""))
     assert not loaded.config.servers
     assert not loaded.problems
+
+
+@pytest.mark.parametrize("url", ["https://a.example/k3y/mcp", "uvx legal --key k3y", "no address"])
+def test_an_address_from_the_environment_is_hidden_as_other_variables_are(load_file: Load, url: str) -> None:
+    """D9: it may hold a key, also one that cannot be used."""
+    for loaded in (load(None, legal(url)), load_file({"mcpServers": {"legal": STDIO}}, legal(url))):
+        assert url in loaded.secrets
+        assert url not in loaded.redactor(f"cannot reach {url} now")

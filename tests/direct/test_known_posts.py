@@ -14,6 +14,7 @@ from aggregator.frontends.web.repeated_fields import MEMORY, FieldMemory
 from aggregator.frontends.web.request_cache import (
     BODY_READ,
     HEADS_KEPT,
+    AnsweredPost,
     CachedMcpRequest,
     CallHeads,
     KnownHead,
@@ -265,6 +266,19 @@ def test_an_id_that_runs_in_its_session_is_not_begun_again() -> None:
     first.answered({})
     assert (session.entered, list(session.running)) == (1, [8])
     assert here.begin(known) is not None
+
+
+def test_an_answer_that_is_given_again_is_a_use_of_its_session() -> None:
+    """C8: a host that asks nothing else keeps its session."""
+    here, session, used = Here(), Session(), list[int]()
+    results: list[Json | None] = [None, {"content": []}]
+    session.note_use = lambda: used.append(len(results))  # type: ignore[attr-defined]
+    here.sessions["one"] = session
+    direct: Any = here.posts.gateway.direct
+    direct.answered_again, direct.answer_again = frozenset({"old.any"}), lambda *_: results.pop(0)
+    for given in (False, True):
+        assert isinstance(here.begin(post(session=session, may_repeat=True)), AnsweredPost) is given
+    assert (used, session.entered, session.running, here.begun) == ([0], 0, {}, [])
 
 
 def test_what_the_host_of_a_session_wants_to_read_of_logs_is_that_of_now() -> None:

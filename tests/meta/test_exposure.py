@@ -4,7 +4,7 @@ import pytest
 
 from aggregator.domain.text.tokens import estimate
 from aggregator.wire.codec import encode
-from tests.access.gateway_harness import LEGACY, MODERN
+from tests.access.gateway_harness import LEGACY, MODERN, tool
 from tests.meta.conftest import TOOLS, OpenHarness
 from tests.peers.toolbox import Json
 
@@ -106,3 +106,25 @@ async def test_auto_decides_for_each_agent_by_what_it_may_call(open_harness: Ope
     async with open_harness(policies, expose="auto", expose_budget=cost // 2) as harness:
         assert names(await harness.listed(harness.host("all"))) == META
         assert names(await harness.listed(harness.host("few"))) == ["maps.drive"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "before", "after"),
+    [
+        ({"expose": "search", "pinned": ["git.*"]}, [*META, *ALL[2:]], [*META, *ALL[2:], "git.merge"]),
+        ({"expose": "auto", "expose_budget": 250}, ALL, META),
+        ({"expose": "all"}, ALL, [*ALL, "git.merge"]),
+    ],
+)
+async def test_a_short_list_follows_the_tools_and_the_configuration(
+    open_harness: OpenHarness, settings: Json, before: list[str], after: list[str]
+) -> None:
+    """Proves: C5, F5. Also one that was made before, and for the same agent."""
+    async with open_harness(**settings) as harness:
+        host = harness.host("local")
+        upstream, merge = harness.app.upstreams["git"], tool("merge", description="Merge two branches. " * 20)
+        for more, expected in (([], before), ([merge], after), ([], before)):
+            upstream.definitions = [*TOOLS["git"], *more]
+            harness.app.updates.rebuild()
+            for _ in range(2):
+                assert names(await harness.listed(host)) == expected

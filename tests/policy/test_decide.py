@@ -387,3 +387,25 @@ def test_a_uri_is_denied_in_any_spelling_of_the_rule(written: str, asked: str) -
     body = {"allow": ["resource:s.*"], "deny": [f"resource:s.{written}", "resource:s.other:///*"]}
     assert rules_of(one(**body)).decide_resource("s", asked).verdict == "deny"
     assert rules_of(one(**body)).decide_resource("s", "file:///elsewhere").verdict == "allow"
+
+
+@pytest.mark.parametrize(
+    ("body", "uri", "expected"),
+    [
+        ({"allow": ["resource:s.file:///a/b"]}, "file:///a/b", "allow"),
+        ({"allow": ["resource:s.file:///a/b"]}, "file:///a%2Fb", "deny"),
+        ({"allow": ["resource:s.*"], "deny": ["resource:s.file:///a/b"]}, "file:///a%2Fb", "deny"),
+        ({"allow": ["skill:s.*"]}, "skill://pdf/x.txt", "allow"),
+        ({"allow": ["skill:s.*"]}, "file:///skills/pdf/x.txt", "deny"),
+        ({"allow": ["resource:s.*"], "deny": ["skill:s.*pdf*"]}, "file:///skills/pdf/x.txt", "deny"),
+        ({"allow": ["resource:s.*"], "deny": ["skill:s.*pdf*"]}, "skill://other/x.txt", "allow"),
+    ],
+)
+def test_a_reading_that_may_be_meant_denies_and_does_not_allow(body: dict[str, Any], uri: str, expected: str) -> None:
+    """Proves: D5. A URI that a server may read otherwise, or a file that only may be a skill's."""
+    assert rules_of(one(**body)).decide_resource("s", uri).verdict == expected
+
+
+def test_names_begin_with_the_prefix_of_their_server() -> None:
+    for pattern, expected in (("p.*", "allow"), ("p.x", "allow"), ("s.*", "deny"), ("server:s", "allow")):
+        assert verdict(one(allow=[pattern]), "a", "p.x", server="s") == expected

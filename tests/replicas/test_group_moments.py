@@ -10,11 +10,12 @@ from typing import Any, Final
 import pytest
 
 from aggregator.domain.bounds.tasks import Tasks
+from aggregator.replicas.config import ReplicasConfig
 from aggregator.replicas.group import hops, membership, replication
 from aggregator.replicas.group.clock import GroupClock
 from aggregator.replicas.group.hops import GOOD_FOR, HopRefused, HopSigner
 from aggregator.replicas.group.membership import Membership
-from aggregator.replicas.group.replication import ChangesTail
+from aggregator.replicas.group.replication import ChangesTail, Replication
 from aggregator.replicas.group.shared_key import SharedKey
 from aggregator.replicas.group.shared_usage import CONVERSATION_OVER, SharedUsage
 from aggregator.replicas.group.usage import MINUTE, CountedCalls, UsageWindow
@@ -630,3 +631,30 @@ def test_a_call_that_began_while_a_report_was_under_way_is_told_with_the_next() 
         assert [rows[0].used for _, rows in table.told] == [1, 2]
 
     simulated(work())
+
+
+# -- the key
+
+
+async def test_what_was_sealed_before_the_key_of_the_group_came_can_be_opened() -> None:
+    """By this process, which sealed it with a key of its own; others use the same key for a purpose."""
+    one, other = SharedKey(), SharedKey()
+    before = one.derive("sessions")
+    assert one.derive_all("sessions") == (before,)
+    for key in (one, other):
+        key.use("a secret of the group")
+    assert one.derive("sessions") == other.derive("sessions") not in (before, one.derive("hops"))
+    assert one.derive_all("sessions") == (other.derive("sessions"), before)
+
+
+@pytest.mark.parametrize(("key", "awaited"), [(None, True), ("k" * 32, False)])
+async def test_a_key_in_the_configuration_is_known_before_the_database_answers(key: str | None, awaited: bool) -> None:
+    async def away() -> None:
+        raise StorageBusy("The database is away.")
+
+    database: Any = SimpleNamespace(open=away, url="sqlite:///x")
+    group = Replication(ReplicasConfig(key=key), database)
+    assert not group.awaited
+    await group.start()
+    assert group.awaited is awaited
+    assert await group.entered(0.0) is False
