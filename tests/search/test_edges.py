@@ -79,6 +79,17 @@ def test_long_lists_of_common_words_are_left_out(query: str, entries: int, monke
         test_rank.check(test_rank.MANY, query, frozenset({"a.note_00"}), limit)
 
 
+def test_a_short_list_counts_after_a_long_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number says less than the common word before it, and few tools have it."""
+    said = {0: "A zebra.", 1: "Of 77.", 2: "Of 77.", **dict.fromkeys(range(3, 48), "A quokka.")}
+    index = build_index(*(tool(f"a.tool_{at:03}", said.get(at, "Other.")) for at in range(200)))
+    for entries, expected in ((10, {0, 1, 2}), (48, {*range(48)})):
+        monkeypatch.setattr(rank, "_ENTRIES", entries)
+        monkeypatch.setattr(test_rank, "ENTRIES", entries)
+        assert {*found(index, "zebra quokka 77", 200)} >= {f"a.tool_{at:03}" for at in expected}
+        test_rank.check(index, "zebra quokka 77", frozenset(), 200)
+
+
 def test_no_tool_beyond_those_that_are_scored_has_a_better_score() -> None:
     """A word that is read as several has all of them in the first sum, and the best of them in the score."""
     words = "qwertyac qwertyad qwertyae qwertyaf"
@@ -109,3 +120,15 @@ def test_parameters_inside_of_parameters_are_found(levels: int, listed: bool, is
     expected = ["a.add"] if is_read else []
     assert found(index, "zebra") == expected
     assert found(index, "giraffe") == expected
+
+
+@pytest.mark.parametrize("at", [0, 19, 20])
+def test_the_options_of_a_parameter_are_found(at: int) -> None:
+    """The first twenty of them; what is no text is none."""
+    options: list[object] = ["ox"] * 30
+    options[at] = "zebra"
+    options[at + 1] = ["giraffe"]
+    schema = {"type": "object", "properties": {"kind": {"enum": options}}}
+    index = build_index(tool("a.add", "Adds.", inputSchema=schema), tool("b.other", "Other."))
+    assert found(index, "zebra") == (["a.add"] if at < 20 else [])
+    assert found(index, "giraffe") == []

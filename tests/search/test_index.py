@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregator.catalog.search.index import Hit, SearchIndex, search
+from aggregator.catalog.search.visible import Allowed
 from aggregator.domain.records import ToolRecord
 from tests.search.sample_index import build_index, everything, found, names, tool
 
@@ -37,8 +38,8 @@ def _built(shelves: dict[str, dict[str, str]]) -> SearchIndex:
     return SearchIndex.of((server, server, _records(server, tools)) for server, tools in shelves.items())
 
 
-def _answer(index: SearchIndex, query: str) -> list[tuple[str, float]]:
-    return [(hit.tool.name, hit.score) for hit in index.search(query, everything, 50)]
+def _answer(index: SearchIndex, query: str, allowed: Allowed = everything) -> list[tuple[str, float]]:
+    return [(hit.tool.name, hit.score) for hit in index.search(query, allowed, 50)]
 
 
 @given(_INDEXES, _QUERIES, st.sets(st.integers(0, 19)))
@@ -70,9 +71,19 @@ def test_incremental_is_the_same_as_rebuilt(shelves: dict[str, dict[str, str]], 
             index = index.without([server]).without([server])
     for server, tools in shelves.items():
         index = index.with_server(server, server, _records(server, tools))
-    assert _answer(index, query) == _answer(_built(shelves), query)
-    assert len(index) == len(_built(shelves))
-    assert _parts_of(repr(index)) == _parts_of(repr(_built(shelves)))
+    rebuilt = _built(shelves)
+    allowed = frozenset(f"{server}.{name}" for server, tools in shelves.items() for name in tools)
+    for seen in (everything, allowed):
+        assert _answer(index, query, seen) == _answer(rebuilt, query, seen)
+    # The slots of tools that went count for no one, though tools of these names came back.
+    assert index.visible_to(allowed).count == rebuilt.visible_to(allowed).count == len(allowed)
+    assert len(index) == len(rebuilt)
+    assert _parts_of(repr(index)) == _parts_of(repr(rebuilt))
+    assert _ends_of(index) == _ends_of(rebuilt), "nothing of them is left for other spellings either"
+
+
+def _ends_of(index: SearchIndex) -> dict[str, set[str]]:
+    return {key: {*terms} for key, terms in index._postings.ends.items()}
 
 
 def _parts_of(text: str) -> str:
