@@ -73,7 +73,8 @@ class ItemRecord:
 
     `resolved` is another spelling of its URI (`domain.uris.spellings.resolved`), if it has one. `takes_all`: an
     untrusted server's template that matches URIs of any host, so that no URI is routed by it. `takes`: the names of the
-    arguments that the server takes of a prompt, if these are less than the approved definition shows.
+    arguments that the server takes of a prompt, if these are less than the approved definition shows. `sent_as`: the
+    name that the server gives a prompt now, as of a tool; empty if it is `own_name`.
     """
 
     kind: ItemKind
@@ -86,3 +87,4 @@ class ItemRecord:
     resolved: str = ""
     takes_all: bool = False
     takes: frozenset[str] | None = None
+    sent_as: str = ""

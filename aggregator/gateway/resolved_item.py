@@ -11,7 +11,8 @@ class ResolvedItem:
     """A resource, prompt or template of one upstream that a host named.
 
     `own` is the upstream's name, `requested` the host's. `takes` are the argument names that a prompt declares, None if
-    they are unknown. `lost` are those of them that its server does not take any more. `listed`, `also` and `skills` are
+    they are unknown. `lost` are those of them that its server does not take any more. `sent_as` is the name that its
+    server gives a prompt now, empty if that is `own`. `listed`, `also` and `skills` are
     facts of a resource for the rulebook (`AgentRules.decide_resource`).
     """
 
@@ -24,6 +25,12 @@ class ResolvedItem:
     listed: bool = False
     also: tuple[str, ...] = ()
     skills: tuple[str, ...] = ()
+    sent_as: str = ""
+
+    @property
+    def own_now(self) -> str:
+        """The name or URI that its server gives it now."""
+        return self.sent_as or self.own
 
     @property
     def name(self) -> str:

@@ -74,7 +74,7 @@ class Target:
     Of resources and skills: `listed` tells whether the server lists this very URI, `also` are other spellings that it
     lists. `skills` names the listed skills that contain the resource.
 
-    Of tools: `sent_as` is the name that the server gives an approved tool now, empty if it is the same.
+    Of tools and prompts: `sent_as` is the name that the server gives an approved one now, empty if it is the same.
     """
 
     kind: Kind
@@ -93,7 +93,7 @@ class Target:
 
     @property
     def as_sent(self) -> "Target | None":
-        """The same tool by the name that its server gives it now; None if that is its own."""
+        """The same target by the name that its server gives it now; None if that is its own."""
         return replace(self, name=self.sent_as, sent_as="") if self.sent_as else None
 
     @property

@@ -192,9 +192,11 @@ class AgentRules:
         """
         return self.decide_target(Target("skill", server, prefix or server, name, listed, also), None)
 
-    def decide_prompt(self, server: str, name: str, *, prefix: str | None = None) -> Decision:
-        """Decide whether the agent may see and get a prompt."""
-        return self.decide_target(Target("prompt", server, prefix or server, name), None)
+    def decide_prompt(self, server: str, name: str, *, prefix: str | None = None, sent_as: str = "") -> Decision:
+        """Decide whether the agent may see and get a prompt. `sent_as` is the name that the server gives an approved
+        one now; empty if it is the same.
+        """
+        return self.decide_target(Target("prompt", server, prefix or server, name, sent_as=sent_as), None)
 
     def decide_target(self, target: Target, claims: ToolAnnotations | None) -> Decision:
         """Decide about any target.
@@ -234,8 +236,8 @@ class AgentRules:
     def matching(self, target: Target) -> Iterator[MatchedRule]:
         """Yield every rule of the agent that speaks of `target`, the nearest first, in the order of places.
 
-        For a tool that its server calls otherwise now, a rule that grants something counts only if one does for the
-        other name too.
+        For a tool or prompt that its server calls otherwise now, a rule that grants something counts only if one does
+        for the other name too.
         """
         if (sent := target.as_sent) is None:
             yield from self._matching(target)

@@ -263,7 +263,8 @@ async def test_the_process_has_nothing_to_give(
 ) -> None:
     """A way out of the interpreter would find no variable, and could open no file and use no more memory or time."""
     monkeypatch.setenv("SECRET", "only for the gateway")
-    running = asyncio.ensure_future(run(sandbox, "call_tool('slow')", functions))
+    # Beside busy processes, one that gives way to them computes for long.
+    running = asyncio.ensure_future(run(sandbox, "call_tool('slow')", functions, seconds=60.0))
     await until(lambda: bool(functions.calls))
     (worker,) = children()
     folder = Path(f"/proc/{worker}")

@@ -176,6 +176,34 @@ def test_a_tool_that_its_server_spells_otherwise(shop: Shop, capsys: pytest.Capt
     assert check.check(shop.path) == status.status(shop.path) == 0
 
 
+def test_a_prompt_that_its_server_spells_otherwise(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    """The commands say the same of prompts as of tools, and rules for both names count."""
+    (shop.folder / "policies").mkdir()
+    rules: Json = {"allow": ["prompt:shop.*"]}
+    agents = {"one": rules, "two": {**rules, "deny": ["prompt:shop.write_note"]}}
+    (shop.folder / "policies" / "main.yaml").write_text(json.dumps({"agents": agents}))
+    shop.says(prompts=[{"name": "write-note", "description": "Write a note."}])
+    shop.is_seen()
+    shop.says(prompts=[{"name": "write_note", "description": "Write a note."}])
+    shop.is_seen()
+    both = "`write-note` is served; the server now calls it `write_note`"
+    capsys.readouterr()
+    assert status.status(shop.path) == 1
+    assert both in capsys.readouterr().out
+    assert check.check(shop.path, as_json=True) == 1
+    [found] = json.loads(capsys.readouterr().out)["servers"]
+    assert [(one["name"], one["waits"], one["held"]) for one in found["changes"]] == [("write_note", True, False)]
+    assert found["removed"] == []
+    code, said = explained(shop, capsys, "one", "prompt:shop.write-note")
+    assert code == 0
+    assert both in said
+    assert explained(shop, capsys, "two", "prompt:shop.write-note")[0] == 1
+    assert "shop.write-note" not in explained(shop, capsys, "one")[1]
+    assert approval.approve(shop.path, "shop", ["write-note"]) == 0
+    shop.is_seen()
+    assert check.check(shop.path) == status.status(shop.path) == 0
+
+
 def test_a_lock_file_moves_a_tool_that_its_server_spells_otherwise(shop: Shop) -> None:
     shop.says(tool("get-order"), tool("invoice"))
     assert check.check(shop.path, write=True) == 0

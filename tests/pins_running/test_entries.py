@@ -23,7 +23,7 @@ from aggregator.pins.cli.status import status
 from aggregator.pins.storage import Pins
 from aggregator.storage.database import open_database
 from aggregator.storage.errors import StorageBusy
-from tests.faults.app_harness import code_of, server_config
+from tests.faults.app_harness import Json, code_of, server_config
 from tests.pins_running.pins_harness import PROGRAM, ChangingServer, PinsHarness, running, tool
 from tests.polling import until
 
@@ -99,6 +99,12 @@ async def test_a_changed_entry_gets_a_new_baseline_with_a_word(
         assert code_of(await harness.call("shop.order")) == "tool_held", "the old entry has its old pins"
 
 
+def shows(harness: PinsHarness, definition: Json) -> bool:
+    """Return whether a tool is listed with this description."""
+    found = harness.app.gateway.catalog.of_server("shop", definition["name"])
+    return found is not None and found.definition["description"] == definition["description"]
+
+
 async def test_an_entry_that_changes_while_it_runs(shop: ChangingServer) -> None:
     """Nothing of the new one is compared with the pins of the old one, nor is it shown before its own are read."""
     (old,) = load(configured(shop, "one"), {}).config.servers
@@ -113,7 +119,8 @@ async def test_an_entry_that_changes_while_it_runs(shop: ChangingServer) -> None
         harness.app.servers.apply(found)
         upstream = harness.app.upstreams["shop"]
         await until(lambda: upstream.definitions[:1] == [CHANGED], "the new one has connected")
-        await until(lambda: "shop.order" in harness.tools(), "its first list is its baseline")
+        # The list of the old one has a tool of that name too.
+        await until(lambda: shows(harness, CHANGED), "its first list is its baseline")
         await harness.settled()
     async with open_database(shop.storage) as database:
         database.pins.entries = lambda: {"shop": new.entry}
@@ -172,7 +179,7 @@ async def test_an_entry_that_is_changed_and_changed_back(shop: ChangingServer) -
         await harness.settled()
         shop.says(CHANGED, tool("invoice"))
         await switch(harness, new)
-        await until(lambda: "shop.order" in harness.tools(), "it is the baseline of the new one")
+        await until(lambda: shows(harness, CHANGED), "it is the baseline of the new one")
         await harness.settled()
         await switch(harness, old)
         await until(lambda: harness.tools() == ["shop.invoice", "shop.announce"], "the old one is compared again")

@@ -112,7 +112,7 @@ def explain(
         allowed = tools_allowed(rulebook, agent, tools, setup.trusted, earlier=earlier)
         _say_allowed(allowed, pins)
         return 0 if allowed else 1
-    thing = find_by_full_name(tool, setup.servers, tools)
+    thing = pins.named_now(find_by_full_name(tool, setup.servers, tools))
     missing = said_of_missing(thing, known, setup.config, setup.storage) if thing not in served else None
     if missing is not None:
         say(missing)
@@ -164,7 +164,7 @@ def explain_token(
         allowed = tools_allowed(rulebook, found.agent_id, tools, setup.trusted, found, earlier)
         _say_allowed(allowed, pins)
         return 1 if refused is not None or not allowed else 0
-    thing = find_by_full_name(tool, setup.servers, tools)
+    thing = pins.named_now(find_by_full_name(tool, setup.servers, tools))
     missing = said_of_missing(thing, known, setup.config, setup.storage) if thing not in served else None
     if missing is not None:
         say(missing)

@@ -193,4 +193,12 @@ def _flow_of(view: View, target: ToolRecord | ResolvedItem) -> ToolFlow:
     if isinstance(target, ToolRecord):
         return view.ruling(target).flow
     server = target.upstream.config
-    return view.item_flow(target.kind, server, target.own, listed=target.listed, also=target.also, skills=target.skills)
+    return view.item_flow(
+        target.kind,
+        server,
+        target.own,
+        listed=target.listed,
+        also=target.also,
+        skills=target.skills,
+        sent_as=target.sent_as,
+    )

@@ -61,6 +61,7 @@ _LONGEST_PAUSE: Final = 5.0
 _RETRY_PAUSES: Final = (0.2, 0.6)
 _WORTH_A_RETRY: Final = frozenset({429, 502, 503, 504})
 
+_PROMPT: Final = "prompts/get"
 # Params of the host's hop alone: answers to our own questions, and `task`, a feature negotiated hop by hop.
 _NOT_FORWARDED: Final = frozenset({"task", "inputResponses", "requestState"})
 # A call is sent under the upstream's own name, with validated arguments.
@@ -109,9 +110,14 @@ class _Outgoing:
         return name
 
     def sent_name(self) -> str | None:
-        """Return the name of the tool in the request, if its server spells the approved one otherwise."""
-        name = self.params["name"] if self.tool is not None else None
-        return name if self.tool is not None and name != self.tool.own_name else None
+        """Return the name of the tool or prompt in the request, if its server spells the approved one otherwise."""
+        if self.tool is not None:
+            own = self.tool.own_name
+        elif self.target.method == _PROMPT:
+            own = self.target.what
+        else:
+            return None
+        return self.params["name"] if self.params["name"] != own else None
 
 
 class Relay:

@@ -112,7 +112,11 @@ class Playground:
             found = next(catalog.candidates(name), None)
             if found is not None:
                 return found
-        return record_of(parse_full_name(name, self._servers()))
+        target = parse_full_name(name, self._servers())
+        if target.kind != "prompt":
+            return record_of(target)
+        own = (one for one in self._current.resources.prompts.records if one.server == target.server)
+        return replace(target, sent_as=next((one.sent_as for one in own if one.own_name == target.name), ""))
 
     def earlier(self, names: Sequence[str]) -> tuple[EarlierRead, ...]:
         """Return what full names, in any spelling, and labels stand for, as read before a call.

@@ -61,7 +61,7 @@ class Completion:
         if negotiated is not None and not self._may_complete(found.upstream.config.id, negotiated):
             return dict(_NOTHING)
         self._charge(found, request)
-        params = {**request.params, "ref": {**ref, key: found.own}}
+        params = {**request.params, "ref": {**ref, key: found.own_now}}
         try:
             answer = self._relay.read_item(
                 found, "completion/complete", params, request, questions=self._permission.questions(guards, request)

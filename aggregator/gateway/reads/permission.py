@@ -196,7 +196,15 @@ def may_have(found: ResolvedItem, view: View) -> bool:
 def decided(found: ResolvedItem, view: View) -> Decision:
     """Return the decision of the rulebook in force about an item."""
     server = found.upstream.config
-    return view.decide(found.kind, server, found.own, listed=found.listed, also=found.also, skills=found.skills)
+    return view.decide(
+        found.kind,
+        server,
+        found.own,
+        listed=found.listed,
+        also=found.also,
+        skills=found.skills,
+        sent_as=found.sent_as,
+    )
 
 
 def require_scopes(found: ResolvedItem, view: View) -> None:
@@ -206,7 +214,15 @@ def require_scopes(found: ResolvedItem, view: View) -> None:
         InsufficientScope: it lacks some.
     """
     server = found.upstream.config
-    view.require_item_scopes(found.kind, server, found.own, listed=found.listed, also=found.also, skills=found.skills)
+    view.require_item_scopes(
+        found.kind,
+        server,
+        found.own,
+        listed=found.listed,
+        also=found.also,
+        skills=found.skills,
+        sent_as=found.sent_as,
+    )
 
 
 def _as_call(found: ResolvedItem) -> ToolRecord:

@@ -8,6 +8,7 @@ from aggregator.domain.bounds.offload import for_each
 from aggregator.domain.errors import INVALID_PARAMS, METHOD_NOT_FOUND, HostError, UpstreamRpcError
 from aggregator.domain.missing import UnknownPrompt
 from aggregator.domain.names import spellings
+from aggregator.domain.records import ItemRecord
 from aggregator.domain.uris.links import in_prompt
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.next_round import is_complete
@@ -59,7 +60,7 @@ class Prompts:
         if permit.interim is not None:
             return permit.interim
         try:
-            params = {**request.params, "name": found.own}
+            params = {**request.params, "name": found.own_now}
             result = await self._permission.noted(
                 permit.guards,
                 request,
@@ -113,9 +114,7 @@ class Prompts:
             # The prompt exists, so the check raises: with the reason, if the agent may know of it.
             request.about(record.server, record.own_name)
             try:
-                self._permission.check(
-                    ResolvedItem("prompt", self._upstreams[record.server], record.own_name, name), view
-                )
+                self._permission.check(self._resolved(record, name), view)
             except UnknownPrompt as hidden:
                 raise UnknownPrompt(name, nearest, hidden.blame) from None
         if upstream is not None and decision is not None and upstream.away and decision.visible:
@@ -133,15 +132,16 @@ class Prompts:
             if view.shows(record) and (why := held.item(record)) is not None:
                 if why.before and not view.shows(replace(record, own_name=why.before)):
                     why = replace(why, before="")
-                raise item_held(name, why)
+                raise item_held(name, why, record.prefix)
 
     def _seen(self, view: View, name: str) -> ResolvedItem | None:
         record = next(self._agent_items.of(view).prompt(name), None)
-        if record is None:
-            return None
-        takes = _takes(record.definition)
+        return self._resolved(record, name) if record is not None else None
+
+    def _resolved(self, record: ItemRecord, name: str) -> ResolvedItem:
+        takes, upstream = _takes(record.definition), self._upstreams[record.server]
         lost = frozenset(takes) - record.takes if record.takes is not None else _NONE_LOST
-        return ResolvedItem("prompt", self._upstreams[record.server], record.own_name, name, takes, lost)
+        return ResolvedItem("prompt", upstream, record.own_name, name, takes, lost, sent_as=record.sent_as)
 
 
 def _refuse_lost(found: ResolvedItem, arguments: Any) -> None:

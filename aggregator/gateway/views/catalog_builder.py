@@ -331,8 +331,8 @@ class CatalogBuilder:
                     record = replace(record, version=served.version, takes=served.takes, sent_as=served.sent_as)
                     if served.sent_as:
                         record = replace(record, timeout=time_limit(config, *record.names))
-                elif served.takes is not None:
-                    record = replace(record, takes=served.takes)
+                elif served.takes is not None or served.sent_as:
+                    record = replace(record, takes=served.takes, sent_as=served.sent_as)
                 old = same.get(record.own_name)
                 record = old if old is not None and _says_the_same(old, record) else record
             shown.append(record)

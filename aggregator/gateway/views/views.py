@@ -144,6 +144,7 @@ class View:
         listed: bool = False,
         also: tuple[str, ...] = (),
         skills: tuple[str, ...] = (),
+        sent_as: str = "",
     ) -> None:
         """Check the scopes for an item, as `require_scopes` does; the arguments are the same as for `decide`.
 
@@ -151,7 +152,7 @@ class View:
             InsufficientScope: they do not suffice.
         """
         if self._rules is not None and self.principal.token is not None:
-            target = _target(kind, server.id, server.prefix, own, listed, also, skills)
+            target = _target(kind, server.id, server.prefix, own, listed, also, skills, sent_as)
             self.require_scopes(f"{target.kind} {own}", self._rules.scopes_of(target))
 
     def item_flow(
@@ -163,6 +164,7 @@ class View:
         listed: bool,
         also: tuple[str, ...],
         skills: tuple[str, ...],
+        sent_as: str = "",
     ) -> ToolFlow:
         """Return the flow labels of a resource, a prompt or a skill, and the flow rules about it. The arguments are the
         same as for `decide`.
@@ -173,7 +175,8 @@ class View:
         name = skill_name(own) if kind == "skill" else None
         if name is not None:
             kind_of, own = "skill", name
-        return self._rules.flow_of(Target(kind_of, server.id, server.prefix or server.id, own, listed, also, skills))
+        prefix = server.prefix or server.id
+        return self._rules.flow_of(Target(kind_of, server.id, prefix, own, listed, also, skills, sent_as))
 
     def file_labels(self, skill: ItemRecord, uri: str) -> frozenset[str]:
         """Return the flow labels of a file of a listed skill, by its server's own URI."""
@@ -201,18 +204,19 @@ class View:
         listed: bool = False,
         also: tuple[str, ...] = (),
         skills: tuple[str, ...] = (),
+        sent_as: str = "",
     ) -> Decision:
         """Return the decision about a resource or a skill, by its server's own URI, or about a prompt, by its own name.
 
-        `listed`, `also` and `skills` are as for `AgentRules.decide_resource`.
+        `listed`, `also` and `skills` are as for `AgentRules.decide_resource`, `sent_as` as for `decide_prompt`.
         """
-        return self._decide(kind, server.id, server.prefix, own, listed, also, skills)
+        return self._decide(kind, server.id, server.prefix, own, listed, also, skills, sent_as)
 
     def shows(self, item: ItemRecord, skills: tuple[str, ...] = ()) -> bool:
         """Return whether an item is visible; a template counts as the URI it looks like. `skills` are those that it is
         a file of.
         """
-        return self._decide(item.kind, item.server, item.prefix, item.own_name, True, (), skills).visible
+        return self._decide(item.kind, item.server, item.prefix, item.own_name, True, (), skills, item.sent_as).visible
 
     def _decide(
         self,
@@ -223,13 +227,14 @@ class View:
         listed: bool,
         also: tuple[str, ...],
         skills: tuple[str, ...],
+        sent_as: str,
     ) -> Decision:
         if self.rulebook is None:
             return OPEN.decision
         if self._rules is None:
             return unknown_agent(self.principal.agent_id)
         if kind == "prompt":
-            return self._rules.decide_prompt(server, own, prefix=prefix)
+            return self._rules.decide_prompt(server, own, prefix=prefix, sent_as=sent_as)
         name = skill_name(own) if kind == "skill" else None
         if name is not None:
             return self._rules.decide_skill(server, name, prefix=prefix, listed=listed, also=also)
@@ -276,7 +281,7 @@ class Views:
         self.trusted = trusted
         self._listings: SnapshotCache[Listing] = SnapshotCache(_KEPT)
         self._item_catalogs: SnapshotCache[ItemCatalog] = SnapshotCache(_KEPT)
-        self._shown: SnapshotCache[dict[tuple[ItemKind, str, str, tuple[str, ...]], bool]] = SnapshotCache(_KEPT)
+        self._shown: SnapshotCache[dict[tuple[ItemKind, str, str, tuple[str, ...], str], bool]] = SnapshotCache(_KEPT)
         self._parts: SnapshotCache[dict[ServerTools, tuple[ToolRecord, ...]]] = SnapshotCache(_KEPT)
 
     @property
@@ -358,7 +363,7 @@ class Views:
         for item in items.items:
             yield
             skills = items.skill_names(item.server, item.own_name) if item.kind in ("resource", "template") else ()
-            key = item.kind, item.server, item.own_name, skills
+            key = item.kind, item.server, item.own_name, skills, item.sent_as
             if key not in known:
                 known[key] = view.shows(item, skills)
             if known[key]:
@@ -367,11 +372,18 @@ class Views:
 
 
 def _target(
-    kind: ItemKind, server: str, prefix: str, own: str, listed: bool, also: tuple[str, ...], skills: tuple[str, ...]
+    kind: ItemKind,
+    server: str,
+    prefix: str,
+    own: str,
+    listed: bool,
+    also: tuple[str, ...],
+    skills: tuple[str, ...],
+    sent_as: str,
 ) -> Target:
     """Return an item as patterns see it: one without a prefix by the id of its server."""
     if kind == "prompt":
-        return Target("prompt", server, prefix or server, own)
+        return Target("prompt", server, prefix or server, own, sent_as=sent_as)
     name = skill_name(own) if kind == "skill" else None
     if name is not None:
         return Target("skill", server, prefix or server, name, listed, also)

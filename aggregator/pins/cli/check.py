@@ -120,7 +120,7 @@ def _checked(said: CurrentDefinitions, locked: Pins | None, stored: Pins | None,
         for one, pin in serving
         if pin is not None and (approved := approved_definition(pin.kind, pin.definition, given[one.key])) is not None
     }
-    respelled = {("tool", one.renamed_from) for one in compared.changes if one.key in served}
+    respelled = {(one.kind, one.renamed_from) for one in compared.changes if one.key in served}
     compared = replace(compared, removed=tuple(key for key in compared.removed if key not in respelled))
     waiting, less = frozenset(served), frozenset(key for key, one in served.items() if one.takes is not None)
     baseline = "lock file" if locked is not None else "database"

@@ -4,7 +4,7 @@ it.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -83,6 +83,16 @@ class HeldPins:
                 return HeldPin(why, command, takes_less=TAKES_LESS in row.classes)
         return None
 
+    def named_now(self, thing: ToolRecord | Target) -> ToolRecord | Target:
+        """Return a prompt with the name that its server gives it now, if it is served under its approved one; any
+        other target as it is.
+        """
+        if isinstance(thing, ToolRecord) or thing.kind != "prompt":
+            return thing
+        rows = self.rows.get(thing.server, _OPEN).values()
+        names = (row.name for row in rows if row.kind == "prompt" and served_under(row) == thing.name)
+        return replace(thing, sent_as=next(names, ""))
+
     def served(self) -> tuple[ToolRecord, ...]:
         """Return the tools that are served under their approved names, which their servers spell otherwise now."""
         if self.files is None:
@@ -91,7 +101,8 @@ class HeldPins:
         for server in self.files.loaded.config.servers:
             rows = dict(self.rows.get(server.id, _OPEN))
             for row in rows.values():
-                change = self.files.change(row, rows) if served_under(row) is not None else None
+                is_tool = row.kind == "tool" and served_under(row) is not None
+                change = self.files.change(row, rows) if is_tool else None
                 if change is not None and change.before is not None:
                     found.append(_record(server, change.before, row.name))
         return tuple(found)

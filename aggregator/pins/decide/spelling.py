@@ -7,13 +7,17 @@ same, since the first part may name a server behind another aggregator.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from aggregator.domain.names import CANONICAL_LIMIT, keep_same_parts, loosened
-from aggregator.pins.decide.values import ItemChange, ItemKey, PinnedItem, Pins
+from aggregator.pins.decide.values import ItemChange, ItemKey, PinKind, PinnedItem, Pins
+
+# The kinds of items with names: a URI in another spelling is that of another resource.
+_NAMED: Final[frozenset[PinKind]] = frozenset({"tool", "prompt"})
 
 
 class Spellings:
-    """The names of tools that are pinned and those that the server lists, by their letters and digits.
+    """The names of tools and prompts that are pinned and those that the server lists, by their letters and digits.
 
     is_taken: whether the configuration takes a tool of a name.
     """
@@ -23,27 +27,29 @@ class Spellings:
         self._is_taken = is_taken
 
     def pin(self, change: ItemChange, pins: Pins) -> PinnedItem | None:
-        """Return the pin of a tool that the server now spells as a new item; None for any other change."""
-        approved = self._approved(change.name) if change.kind == "tool" else None
-        if approved is None or approved != change.renamed_from or not self._is_taken(approved):
+        """Return the pin of a tool or prompt that the server now spells as a new item; None for any other change."""
+        approved = self._approved(change.kind, change.name) if change.kind in _NAMED else None
+        if approved is None or approved != change.renamed_from:
+            return None
+        if change.kind == "tool" and not self._is_taken(approved):
             return None
         return pins.get((change.kind, approved))
 
-    def _approved(self, listed: str) -> str | None:
+    def _approved(self, kind: PinKind, listed: str) -> str | None:
         """Return the approved name of which a listed one is another spelling; None for several, or for the same."""
         spelling = _spelling(listed)
-        names = self._pinned.get(spelling, set())
-        if not spelling or len(names) != 1 or self._listed.get(spelling) != {listed}:
+        names = self._pinned.get((kind, spelling), set())
+        if not spelling or len(names) != 1 or self._listed.get((kind, spelling)) != {listed}:
             return None
         (name,) = names
         return name if name != listed and keep_same_parts(name, listed) else None
 
 
-def _by_spelling(items: Iterable[ItemKey]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = defaultdict(set)
+def _by_spelling(items: Iterable[ItemKey]) -> dict[ItemKey, set[str]]:
+    found: dict[ItemKey, set[str]] = defaultdict(set)
     for kind, name in items:
-        if kind == "tool":
-            found[_spelling(name)].add(name)
+        if kind in _NAMED:
+            found[kind, _spelling(name)].add(name)
     return found
 
 
@@ -53,5 +59,5 @@ def _spelling(name: str) -> str:
 
 
 def said_of_respelled(approved: str, now: str) -> str:
-    """Return that a tool is served under its approved name, and how its server calls it now."""
+    """Return that a tool or prompt is served under its approved name, and how its server calls it now."""
     return f"`{approved}` is served; the server now calls it `{now}`"

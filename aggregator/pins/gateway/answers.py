@@ -27,10 +27,14 @@ def tool_held(tool: ToolRecord, held: HeldItem) -> ToolHeld:
     return ToolHeld(tool.name, f"{tool.name} {_said(held)}", meant=tool, server=held.server)
 
 
-def item_held(name: str, held: HeldItem) -> ItemHeld:
-    """Return the error for a read of a held prompt, or of a resource by a held template."""
+def item_held(name: str, held: HeldItem, prefix: str = "") -> ItemHeld:
+    """Return the error for a read of a held prompt, or of a resource by a held template. `prefix` is the server's."""
     details = {"code": ItemHeld.held, "server": held.server, "name": name[:200], "retryable": False}
-    return ItemHeld(f"{cut_between_words(name, 200)} {_said(held)}", details)
+    said = _said(held)
+    if held.served and held.before:
+        served = canonical(prefix, held.before)
+        said = f"is held: it is a new name of {served}, which is served until the new one is approved. {_look_at(held)}"
+    return ItemHeld(f"{cut_between_words(name, 200)} {said}", details)
 
 
 def tool_renamed(name: str, new: ToolRecord, held: HeldItem) -> ToolHeld:
