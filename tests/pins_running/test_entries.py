@@ -16,13 +16,17 @@ from aggregator.config.difference import difference
 from aggregator.config.load import load
 from aggregator.config.server_config import ServerConfig
 from aggregator.config.servers.entry_key import configuration_of, entry_key
+from aggregator.domain.freshness import Freshness
 from aggregator.pins.app.reader import PinReader
 from aggregator.pins.app.sync import PinSync
 from aggregator.pins.cli.approval import approve
 from aggregator.pins.cli.status import status
+from aggregator.pins.gateway.state import JudgedList
 from aggregator.pins.storage import Pins
 from aggregator.storage.database import open_database
 from aggregator.storage.errors import StorageBusy
+from aggregator.upstream.list_kinds import Kind
+from aggregator.upstream.lists.lists import UpstreamLists
 from tests.faults.app_harness import Json, code_of, server_config
 from tests.pins_running.pins_harness import PROGRAM, ChangingServer, PinsHarness, running, tool
 from tests.polling import until
@@ -126,6 +130,31 @@ async def test_an_entry_that_changes_while_it_runs(shop: ChangingServer) -> None
         database.pins.entries = lambda: {"shop": new.entry}
         assert {row.name for row in await database.pins.all("shop")} == {"order", "invoice", "announce"}
         assert not any(row.seen_digest for row in await database.pins.all("shop"))
+
+
+async def test_a_list_that_an_entry_inherits_is_not_its_baseline(
+    shop: ChangingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the moment at which the new server's list was read, and the catalog still has the one of the old server."""
+    (old,) = load(configured(shop, "one"), {}).config.servers
+    (new,) = load(configured(shop, "one", "--another"), {}).config.servers
+    unwritten: list[JudgedList] = []
+    async with running(old, storage=shop.storage) as harness:
+        await harness.settled()
+        sync, put = harness.app.pins, UpstreamLists._put_fresh
+        assert sync is not None
+
+        def look(self: UpstreamLists, kind: Kind, fresh: tuple[Freshness | None, float]) -> None:
+            put(self, kind, fresh)
+            unwritten.extend(judged for judged in sync._unwritten() if judged.kind == "tool")
+
+        monkeypatch.setattr(UpstreamLists, "_put_fresh", look)
+        shop.says(CHANGED, tool("invoice"))
+        await switch(harness, new)
+        await until(lambda: shows(harness, CHANGED), "its first list is its baseline")
+        await harness.settled()
+    said = [item.definition for judged in unwritten for item in judged.baseline or () if item.name == "order"]
+    assert all("read the keys" in definition for definition in said)
 
 
 async def switch(harness: PinsHarness, new: ServerConfig) -> None:

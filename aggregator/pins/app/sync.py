@@ -473,10 +473,18 @@ class PinSync:
             for server, upstream in self._upstreams.items()
             for judged in self._book.judged(server)
             if judged.has_news
-            and (judged.sight is not None or was_read(upstream, judged.kind))
+            and (judged.sight is not None or self._is_read(upstream, judged))
             and (judged.baseline is None or self._baselines_may_be_written)
             and self._written.get((server, judged.kind)) != signature(judged)
         ]
+
+    def _is_read(self, upstream: Upstream, judged: JudgedList) -> bool:
+        """Return whether the server has sent a list. The one in the book may still be that of the entry before, while
+        the server's own was just read.
+        """
+        if not was_read(upstream, judged.kind):
+            return False
+        return judged.kind == "instructions" or self._book.is_made_from(judged, upstream.lists[judged.kind])
 
     async def _write(self) -> None:
         """Write the news in the shown lists, until nothing is left."""

@@ -56,6 +56,8 @@ class PinBook:
         # The judged lists that the sights were computed from.
         self._sighted: dict[tuple[str, PinKind], JudgedList] = {}
         self._instructions: dict[str, tuple[str, ServerPins, PinRules, JudgedList]] = {}
+        # The lists that the judged ones were made from, as they were read.
+        self._sources: dict[tuple[str, PinKind], object] = {}
         # The first lists that came in part.
         self._in_part: dict[tuple[str, PinKind], object] = {}
         # Another object after each list that took effect.
@@ -110,7 +112,7 @@ class PinBook:
         self._servers[server] = UNREAD
         self._instructions.pop(server, None)
         for kind in PIN_KINDS:
-            for kept in (self._judged, self._sights, self._sighted, self._in_part):
+            for kept in (self._judged, self._sights, self._sighted, self._in_part, self._sources):
                 kept.pop((server, kind), None)
 
     def set_tools(self, parts: Iterable[ServerTools]) -> None:
@@ -139,6 +141,7 @@ class PinBook:
         self._sighted = {key: judged for key, judged in self._sighted.items() if key[0] in kept}
         self._judged = {key: judged for key, judged in self._judged.items() if key[0] in kept}
         self._in_part = {key: source for key, source in self._in_part.items() if key[0] in kept}
+        self._sources = {key: source for key, source in self._sources.items() if key[0] in kept}
         self._instructions = {server: one for server, one in self._instructions.items() if server in kept}
 
     # -- what is listed
@@ -182,6 +185,7 @@ class PinBook:
         all of it came. source: the list as it was read; the same one twice is not the next list.
         """
         key, sight = (judged.server, judged.kind), judged.sight
+        self._sources[key] = source
         adopted = {one.change.name: one.change.after for one in judged.changes if one.adopted}
         first = self._is_first(judged)
         if judged.baseline is not None and not first and self._in_part.get(key, judged) is source:
@@ -218,6 +222,10 @@ class PinBook:
     def judged(self, server: str) -> list[JudgedList]:
         """Return the findings for the lists of a server and for its instructions."""
         return [judged for (of, _), judged in self._judged.items() if of == server]
+
+    def is_made_from(self, judged: JudgedList, source: object) -> bool:
+        """Return whether a judged list, which is shown, was made from this list, as it was read."""
+        return self._sources.get((judged.server, judged.kind)) is source
 
     def is_current(self, judged: JudgedList) -> bool:
         """Return whether a list is still the one that was found last of its server."""
