@@ -26,6 +26,7 @@ TUNED_ON: Final = (
     "round6",
     "round7",
     "round8",
+    "round9",
     "real1",
     "real2",
 )

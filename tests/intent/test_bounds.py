@@ -13,6 +13,7 @@ from aggregator.intent.match import abroad as intent_abroad
 from aggregator.intent.match import asks as intent_asks
 from aggregator.intent.match import clauses as intent_clauses
 from aggregator.intent.match import explicit as intent_calls
+from aggregator.intent.match import held as intent_held
 from aggregator.intent.match import keywords as intent_keywords
 from aggregator.intent.match import languages as intent_languages
 from aggregator.intent.match import names as intent_names
@@ -64,6 +65,7 @@ _MODULES = (
     intent_asks,
     intent_calls,
     intent_clauses,
+    intent_held,
     intent_keywords,
     intent_manner,
     intent_names,

@@ -31,6 +31,29 @@ _WEAK: Final = re.compile(
     r"|ist|sind|läuft"
     r"|laufen|steht|stehen|liegt|liegen|hängt|hängen)(?!\w)"
 )
+# Mit n8n baue ich: the verb is no order.
+_SUBJECT: Final = re.compile(
+    r"\W*\w+[ -](?:ich|wir|man|er|sie|es|ihr|je|nous|on|ils?|elles?|la gente|yo|nosotros|ellos)(?!\w)"
+)
+# Von X vorlesen lassen.
+_HAVE_DONE: Final = re.compile(r"(?:[^,.]* )?[^\W\d_]{2,}n(?: (?:zu )?lassen|\W*$)")
+_GOOD: Final = re.compile(
+    r"(?<!\w)(?:wäre?|fänd\w*|hätt\w*)(?: [\w']+){0,3} (?:super|toll|nett|klasse|schön|lieb|cool|gut|prima|hilfreich"
+    r"|spitze|dankbar|gern)\W*$"
+)
+_IF_YOU: Final = re.compile(r"\W*wenn (?:du|ihr|sie|wir)(?!\w)")
+# Kann tavily mir das suchen? ¿Puede tavily buscarme esto? Tavily peut me trouver ça ?
+_CAN: Final = re.compile(
+    r"(?:^|[^\w])(?:kann|könnte|würde|puede|podría|est-ce que)(?: (?:bitte|mal|das|der|die|dein|el|le|la))? $"
+)
+_DO_FOR_US: Final = re.compile(
+    r" (?:(?:bitte|mal|bitte mal) )?(?:mir|uns|das|die|den|dem|es|ihn|mein\w*|unser\w*|alle|diese\w?|eine?n?)(?!\w)"
+    r"[^.!?]*[^\W\d_]{2,}n\W*$"
+    r"| [^\W\d_]{2,}[aei]r(?:me|nos|lo|la|los|las|le|les)(?!\w)"
+    r"| [^\W\d_]{2,}[aeiá]r (?:el|la|los|las|mis?|esta|este|esto|eso|una?|todos|todas)(?!\w)"
+    r"| (?:peut|pourrait) (?:(?:me|nous|le|la|les) |[ml]['’]|[^\W\d_]{2,}(?:er|ir|re) (?:l(?:a|es?)|m(?:on|a|es)"
+    r"|ce\w{0,3}|une?) )"
+)
 # A letter that the model is to write.
 _LETTER: Final = re.compile(
     r"(?:écri|rédige|schreib|verfass|escrib|redact)[^,.]{0,40}(?<!\w)(?:e-?mail|mail|lettre|brief|absage|nachricht"
@@ -45,7 +68,7 @@ _STATE_JA: Final = re.compile(
     r"(?:ある|あります|ない|いる|います|る|か|ます|の|かな|っけ|誰)? ?[?？]$"
 )
 _ASKS_JA: Final = re.compile(
-    r"(?:教えて|見せて|頂戴|ちょうだい|よろしく|頼む|たい(?:です)?|欲しい(?:です)?|ほしい(?:です)?|くれ|やって|といて|おいて|どいて|して|みて|出して)[。!！?？♪〜～\s]*$"
+    r"(?:教えて|見せて|頂戴|ちょうだい|よろしく|頼む|たい(?:です)?|欲しい(?:です)?|ほしい(?:です)?|くれ|(?:たい|[欲ほ]しい)ん?(?:です|だ)?(?:けど|が|な|よ)|やって|といて|おいて|どいて|して|みて|出して)[。!！?？♪〜～\s]*$"
 )
 _ITSELF_JA: Final = re.compile(
     r"無料|有料|料金(?=は|が|って|いくら|プラン|$)|値段|値上げ|いくらです|どっち|どちら|違い|とは|って何|使い方|勉強|学び|入門|おすすめ|本を|記事|作文|小説|詩を|俳句|転職|会社|歴史|仕組み|らしい"
@@ -67,6 +90,8 @@ def find_orders_abroad(message: MessageText, names: ToolNames, row: LanguageRow)
                 _orders(row, clause)
                 or _asks_for_state(message, row, clause)
                 or _is_beside_order(message, row, clause)
+                or _is_asked_to(message, clause)
+                or _is_wished(message, clause)
                 or _is_spoken_to(message, row, clause)
             )
         if asked:
@@ -86,7 +111,12 @@ def _speaks_of_it(row: LanguageRow, clause: NamedClause) -> bool:
     refused = row.refusing_behind.search(after[: wondering.start()] if wondering is not None else after)
     letter = _LETTER.search(before) is not None and row.by_means.search(before) is None
     # I need that elevenlabs reads this.
-    passed_on = row.ordered.match(before) is not None and before.rstrip().endswith(" que")
+    passed_on = (
+        row.ordered.match(before) is not None
+        and before.rstrip().endswith(" que")
+        and row.of_itself.search(after) is None
+    )
+    passed_on = passed_on or (before.rstrip().endswith(" von") and _HAVE_DONE.match(after) is not None)
     about = (
         letter
         or (row.about.search(before) is not None and not passed_on)
@@ -128,11 +158,25 @@ def _is_beside_order(message: MessageText, row: LanguageRow, clause: NamedClause
     if not row.by_place.search(clause.before):
         return False
     following = clauses_after(message, clause.end, _CLAUSES_AFTER)
+    if row.by_place.fullmatch(clause.before) and row.order.match(clause.after) and not _SUBJECT.match(clause.after):
+        return True
     place_only = row.by_place.fullmatch(clause.before) is not None and not clause.after.strip()
     return any(
         (row.ordered.match(text) and place_only) or (row.order.match(text) and row.again.search(text))
         for text in following
     )
+
+
+def _is_wished(message: MessageText, clause: NamedClause) -> bool:
+    """Tell whether a clause before this one calls it good: `wäre super, wenn du in n8n ... anlegst`."""
+    return _IF_YOU.match(clause.before) is not None and _GOOD.search(clause_before(message, clause.start)) is not None
+
+
+def _is_asked_to(message: MessageText, clause: NamedClause) -> bool:
+    """Tell whether a question asks the server itself for something: `kann tavily mir das suchen?`."""
+    leads = not clause.before.strip() or _CAN.search(clause.before) is not None
+    behind = sentence_after(message, end_of(message, clause.named))
+    return leads and behind.endswith("?") and _DO_FOR_US.match(behind) is not None
 
 
 def _is_spoken_to(message: MessageText, row: LanguageRow, clause: NamedClause) -> bool:

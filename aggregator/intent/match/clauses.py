@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from aggregator.intent.match.names import NameHit, ToolNames
 from aggregator.intent.match.slots import end_of, has_possessive, name_at
 from aggregator.intent.match.text import MessageText
-from aggregator.intent.match.words import word_set
+from aggregator.intent.match.words import any_of, word_set
 
 _WORDS_READ: Final = 300
 _SERVERS_READ: Final = 6
@@ -24,6 +24,13 @@ _KEPT: Final = re.compile(
 _SERVER_BEHIND: Final = re.compile(r" (?:mcp )?server(?![\w-])")
 _IN: Final = re.compile(r"(?<![a-z])(?:in|into|from|with|using) $")
 _BY_MEANS: Final = re.compile(r"(?<![a-z])(?:via|using|through|thru|have|let|ask|get|tell|check|with|w) $")
+_PASSED_ON: Final = re.compile(r"(?<![a-z])(?:ask|tell|get|have|let) $")
+_TO: Final = re.compile(r" (?:to )?")
+# Could fetch grab this page for me, would fetch be able to get it.
+_CAN: Final = re.compile(r"(?<![a-z])(?:can|could|would|will) $")
+_DO_FOR_US: Final = re.compile(r" (?:be able to [a-z]{2,}|[a-z]{2,}[^.!?\n]* for (?:me|us)(?![a-z]))")
+# I'd like memory to keep this.
+_WISHED: Final = re.compile(rf"(?:^|(?<=\s)){any_of('wishing')} $")
 _SENTENCE_END: Final = re.compile(r"[。！!？?\n]|\.(?=\s|$)")
 # How much of a clause is examined before a name and after it.
 NEAR: Final = 160
@@ -56,7 +63,8 @@ def clauses_with_servers(message: MessageText, names: ToolNames, *, abroad: bool
             continue
         past = named.last
         start, end = message.words[at].start, end_of(message, named)
-        if named.looks == "plain" and not _is_proper(message, start, end, abroad=abroad):
+        proper = _is_proper(message, start, end, abroad=abroad) or _is_passed_its_tool(message, names, named)
+        if named.looks == "plain" and not proper:
             continue
         found += 1
         if found > _SERVERS_READ:
@@ -90,6 +98,10 @@ def _is_proper(message: MessageText, start: int, end: int, *, abroad: bool) -> b
     word, plain = message.plain[start:end], message.plain
     if _SERVER_BEHIND.match(plain, end):
         return True
+    begin, stop = clause_around(message, start, end)
+    head = plain[max(begin, start - NEAR) : start]
+    if _CAN.search(head) and _DO_FOR_US.match(plain, end, stop):
+        return True
     if word in word_set("never-servers"):
         return False
     before, after = message.text[:start].rstrip(), message.text[end:].lstrip()
@@ -97,11 +109,22 @@ def _is_proper(message: MessageText, start: int, end: int, *, abroad: bool) -> b
         return True
     if abroad or message.chinese:
         return True
-    begin, stop = clause_around(message, start, end)
-    head, ends = plain[max(begin, start - NEAR) : start], not plain[end:stop].strip(" )\"'")
+    ends = not plain[end:stop].strip(" )\"'")
     if ends and (_KEPT.match(head) or (word in word_set("programs") and _IN.search(head))):
         return True
-    return word in word_set("technical") and (_BY_MEANS.search(head) is not None or not head.strip())
+    if word not in word_set("technical"):
+        return False
+    wished = _WISHED.search(head) is not None and plain.startswith(" to ", end)
+    return wished or _BY_MEANS.search(head) is not None or not head.strip()
+
+
+def _is_passed_its_tool(message: MessageText, names: ToolNames, named: NameHit) -> bool:
+    """Tell whether the server is to do what a tool of it is called: `ask everything to echo this`."""
+    to = _TO.match(message.plain, end_of(message, named))
+    at = message.at.get(to.end()) if to is not None else None
+    if at is None or not _PASSED_ON.search(message.before(message.words[named.first].start)):
+        return False
+    return any(names.longest(message, at, within=server) is not None for server in named.servers)
 
 
 def clause_before(message: MessageText, start: int) -> str:

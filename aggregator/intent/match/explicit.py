@@ -114,9 +114,12 @@ def find_handles(message: MessageText, names: ToolNames) -> Iterator[NamedCall]:
 def find_leading_names(message: MessageText, names: ToolNames) -> Iterator[NamedCall]:
     """Yield the calls at the start of a clause.
 
-    These are an identifier, `maps_weather Beijing`, or a name and 工具: `weather 工具查一下北京`.
+    These are an identifier, `maps_weather Beijing`, a name and 工具: `weather 工具查一下北京`, or a name of several
+    words behind its server: `everything, Get Sum Tool, 19 and 23`.
     """
+    spoken_to: tuple[str, ...] = ()
     for clause in islice(message.clauses, _CLAUSES_READ):
+        addressed, spoken_to = spoken_to, ()
         greeting = _GREETING.match(message.plain, clause)
         start = greeting.end() if greeting else clause
         opening = _OPENING.match(message.plain, start)
@@ -126,6 +129,10 @@ def find_leading_names(message: MessageText, names: ToolNames) -> Iterator[Named
             continue
         kind, end = kind_after(message, end_of(message, named))
         after = message.after(end)
+        spoken_to = named.servers if not after.strip() else ()
+        if named.looks == "sure" and any(names.tools[at].server in addressed for at in named.tools):
+            yield NamedCall(start, end, named, kind)
+            continue
         works = kind is not None and _SET_TO_WORK.match(message.plain, end)
         calls = works or (kind is None and named.tools and _is_spelled_out(message, names, named, place, after))
         if calls and not is_mention(after) and not is_subject(after):

@@ -17,8 +17,8 @@ _WORDS_READ: Final = 60
 _EN: Final = LanguageRow(
     "en",
     asks="can_you could_you would_you will_you can_we could_we please let's let_us go_ahead_and i'd_like i_would_like "
-    "any_chance_you_could any_chance_you_can do_me_a_favour_and do_me_a_favor_and i_want_you_to i_need we_need_a "
-    "we_need_an you_should you_need you'll_need give_me get_me show_me do_a",
+    "any_chance_you_could any_chance_you_can do_me_a_favour_and do_me_a_favor_and i_want i'd_love i_would_love "
+    "could_do_with i_need we_need_a we_need_an you_should you_need you'll_need give_me get_me show_me do_a",
     objects="the a an my our your this that these those all it",
     uses="use hit fire_up open",
     # Pipe the result into add_documents.
@@ -125,6 +125,8 @@ _DE: Final = LanguageRow(
     likened="alternative_zu alternativen_zu über als wie statt außer zu zum für von namens ohne gegen",
     form_orders=r"lass(?:t)? (?:mal )?(?!mich|uns|es|das )|(?:ich|wir) (?:bräuchte[n]?|hätte[n]? gern[e]?|will|wollen"
     r"|möchten?)(?!\w)",
+    # Heroku bitte neu starten.
+    form_asks=r"(?<!\w)(?:bitte|mal eben|kurz mal)(?!\w)[^,.]* [^\W\d_]{3,}(?:en|ern|eln)",
     form_how=r"(?<!\w)(?:wie (?!viele?(?!\w)|lange|oft|groß|hoch|heißt der)|wieso man|was ist (?:ein|eine) )",
     small="seit während trotz wegen gegen unter neben zwischen bis ab ich du er sie es wir ihr man mein meine dein "
     "deine unser unsere sein seine ihre vor nach am an als wenn "
@@ -157,7 +159,8 @@ _FR: Final = LanguageRow(
     "vous_pouvez tu_pourrais vous_pourriez est-ce_que_tu_peux est-ce_que_tu_pourrais est-ce_que_vous_pouvez "
     "est-ce_que_vous_pourriez serait-il_possible s'il_te_plaît s'il_vous_plaît s'il_te_plait s'il_vous_plait stp "
     "svp veuillez merci_de merci_d fais fais-moi donne-moi donnez-moi faites faisons on_va je_veux je_voudrais "
-    "j'aimerais que_tu que_vous j'ai_besoin il_faut faut il_me_faut il_nous_faut il_te_faut il_vous_faut "
+    "j'aimerais il_faudrait ce_serait_bien ce_serait_sympa ce_serait_cool ce_serait_gentil ça_serait_bien "
+    "ça_serait_sympa que_tu que_vous j'ai_besoin il_faut faut il_me_faut il_nous_faut il_te_faut il_vous_faut "
     "il_me_faudrait "
     "sers-toi servez-vous",
     objects="le la les l l' un une des du mon ma mes notre nos ce cet cette ces tous toutes ça cela ceci",
@@ -211,8 +214,8 @@ _FR: Final = LanguageRow(
     ),
     asked="quel quelle quels quelles combien combien_de y_a-t-il y_a-t'il y_a il_y_a est-ce_qu'il_y_a est-ce_que "
     "a-t-on on_a "
-    "qui qu'est-ce_qui qu'est-ce_qu'il_y_a c'est_quoi quoi_de_neuf as-tu j'ai des ai-je est-ce_qu'on est-ce_que_j'ai "
-    "est-ce_qu'on_a",
+    "qui qu'est-ce_qui qu'est-ce_qu'il_y_a c'est_quoi quoi_de_neuf as-tu j'ai_des j'ai_quoi ai-je est-ce_qu'on "
+    "est-ce_que_j'ai est-ce_qu'on_a",
     now="mon ma mes notre nos je j'ai on nous moi en_ce_moment actuellement maintenant aujourd'hui hier cette_nuit "
     "ce_matin là "
     "nouveau nouveaux nouvelle nouvelles dernier derniers dernière dernières ouvert ouverts ouverte ouvertes actif "
@@ -245,7 +248,8 @@ _ES: Final = LanguageRow(
     "es",
     asks="puedes podrías puede podría podés podemos quieres necesitas por_favor porfa quiero queremos necesito "
     "necesitamos "
-    "me_gustaría me_haces me_das dame te_pido_que sería_posible vamos_a haz hazme haga hagamos hay_que",
+    "me_gustaría me_haces me_das dame te_pido_que sería_posible vamos_a haz hazme haga hagamos hay_que "
+    "estaría_bien estaría_genial sería_genial sería_bueno vendría_bien molaría agradecería",
     objects="el la los las un una unos unas mi mis nuestro nuestra este esta estos estas todos todas",
     form_runs=r"(?:lánza|ejecúta|úsa|pruéba|córre|láncen|llám)(?:lo|la|alo|ala)(?!\w)",
     orders="busca busque búscame encuentra encuéntrame lee léeme crea cree créame muestra muéstrame abre ábreme "
@@ -323,7 +327,9 @@ _ES: Final = LanguageRow(
 _JA: Final = LanguageRow(
     "ja",
     form_asks="て|で|(?:て|で)?(?:ください|下さい|ほしい|くれる?|もらえ(?:る|ます|ません)か?|いただけ(?:ます|ません)か"
-    "|くれ(?:ます|ません)か|(?:くれ|もらえ)ない(?:かな)?)|お願い(?:します)?|頼む|頼みます|しよう|しましょう"
+    "|くれ(?:ます|ません)か|(?:くれ|もらえ)ない(?:かな)?"
+    r"|(?:くれ|もらえ|いただけ|頂け)(?:ると|たら|れば)、?(?:とても|大変|すごく)?(?:助か(?:る|ります)|(?:嬉し|うれし|ありがた)い|幸い)"
+    r"(?:です|なぁ?|かな|ね)?)|お願い(?:します)?|頼む|頼みます|しよう|しましょう"
     "|(?:検索|確認|実行|移動|作成|取得|追加|更新|削除|表示|保存|登録|抽出|調査|翻訳|生成|送信|投稿|一覧)",
     form_means="で|を(?:使って|用いて|使用して)|に|から|へ|を|上で|経由で"
     "|の(?:(?!について|に関)[^、。]){1,20}(?:[をへ]|に(?!つい|関))",

@@ -77,6 +77,7 @@ _SUBJECT: Final = re.compile(
     rf"[\s\"'”’`」』》】)]{{0,6}}(?:{any_of('主语之谓')}"
     rf"|[^,。]{{0,12}}{any_of('工具的事')}[^,。]{{0,8}}(?:什么|哪|吗|呢|怎|啥|多少|几)|[^,。]{{0,6}}(?:哪些|什么|几个){any_of('工具的事')})"
 )
+_AND_ORDERS: Final = re.compile(rf" and (?:then )?{any_of('imperatives', 'commands')}(?![\w-])")
 _REALLY: Final = re.compile(r"[\s\"'”’`」』》】)]{{0,6}}(?:工具|服务|接口|插件)?\s*吗")
 _MAY: Final = re.compile(rf"{any_of('可以')}[^,。]{{0,6}}$")
 
@@ -105,8 +106,11 @@ def is_mention(after: str) -> bool:
 
 
 def is_subject(after: str) -> bool:
-    """Tell whether the text after a name at the start of a clause makes it the subject of a sentence."""
-    return _SUBJECT.match(after) is not None
+    """Tell whether the text after a name at the start of a clause makes it the subject of a sentence.
+
+    An order may be joined to the name: `list_issues and tell me the oldest`.
+    """
+    return _SUBJECT.match(after) is not None and _AND_ORDERS.match(after) is None
 
 
 def _is_request_en(before: str, verb: str, after: str) -> bool:

@@ -12,14 +12,16 @@ from typing import Final
 
 from aggregator.intent.match.clauses import NEAR, NamedClause, clause_before, clauses_after, clauses_with_servers
 from aggregator.intent.match.explicit import NamedCall
+from aggregator.intent.match.held import is_held, mentions_thing, next_word
 from aggregator.intent.match.languages import is_order
 from aggregator.intent.match.names import ToolNames
 from aggregator.intent.match.phrasing import is_mention
 from aggregator.intent.match.places import names_a_work
 from aggregator.intent.match.slots import end_of
-from aggregator.intent.match.text import MessageText
+from aggregator.intent.match.text import ADDRESS, MessageText
 from aggregator.intent.match.words import any_of, word_set
 
+_STOPS: Final = (".", "!", "?", "\n")
 # Clauses after that of a name in which an order about it may follow.
 _CLAUSES_AFTER: Final = 3
 
@@ -56,8 +58,7 @@ _OPENING: Final = re.compile(_OPENED)
 _LEAD: Final = re.compile(rf"{_OPENED}{_DET}")
 _PLACED_ONLY: Final = re.compile(
     rf"\W{{0,6}}(?:(?:preferably|ideally|maybe|just|and|all) )?(?:with|using|via|through|thru|in|inside|on|into|onto"
-    rf"|from"
-    rf"|over in|w) {_DET}"
+    rf"|from|over in|w) {_DET}"
 )
 _MINE: Final = re.compile(r"(?<![a-z])(?:my|our|the|this|that|these|those|all)(?: [a-z]+){0,2} $")
 _MEANS: Final = re.compile(rf"(?<![a-z])(?:with|using|via|through|thru|w|w/|have|let) {_DET}$")
@@ -68,19 +69,19 @@ _CANNOT_OPEN: Final = re.compile(
 )
 # What is written about a server, or likened to it.
 _ABOUT: Final = re.compile(
-    r"(?<![a-z])(?:about|like|than|as|versus|vs\.?|or|called|named|(?<!out )(?<!off )of|(?:for|of) an?|between|without"
-    r"|instead of) (?:the )?$"
+    r"(?<![a-z])(?:about|(?<!['’]d )(?<!would )like|than|as|versus|vs\.?|or|called|named|(?<!out )(?<!off )of"
+    r"|(?:for|of) an?|between|without|instead of) (?:the )?$"
     r"|(?<![a-z])(?:alternatives?|competitors?|equivalents?|similar|compared|letter|ode|moved|moving|migrated"
-    r"|switch(?:ed|ing)?|replacement)"
-    r" (?:to|of|for|from) (?:the )?$|(?<![a-z])(?:saying|stating|announcing|claiming)(?![a-z])"
+    r"|switch(?:ed|ing)?|replacement) (?:to|of|for|from) (?:the )?$"
+    r"|(?<![a-z])(?:saying|stating|announcing|claiming)(?![a-z])"
 )
 _HOW: Final = re.compile(
     r"(?<![a-z])how (?!many|much|long|often|far|old|(?:is|are|do) (?:my|our|the))(?:[a-z]+)|(?<![a-z])(?:whether to"
     r"|what (?:is|are) (?:a|an) )"
 )
 _TOLD: Final = re.compile(
-    r"(?<![a-z])(?:i|we|he|she|they|people|everyone|nobody|somebody) (?!want|need|wanna|gotta|can |could |have (?:in"
-    r"|on|open|any)|do |got )[a-z]+"
+    r"(?<![a-z])(?:i|we|he|she|they|people|everyone|nobody|somebody) "
+    r"(?!want|need|wanna|gotta|can |could |have (?:in|on|open|any)|do |got )[a-z]+"
 )
 _FOR_A_SPIN: Final = re.compile(r"(?: for)? an? (?:quick |little )?(?:try|go|spin|shot|whirl)(?![a-z])")
 _FINITE: Final = re.compile(r" (?:is|are|was|were|had|keeps|looks|seems|does) ")
@@ -103,8 +104,12 @@ _DID_IT: Final = re.compile(rf"{_OPENED}(?:did|has|have|was|were|is|are|why (?:d
 _FARES: Final = re.compile(r" (?:doing|holding up|looking|coping|running|alive|healthy|okay|ok|up|back)(?![a-z])")
 _STATE: Final = re.compile(any_of("there-now"))
 _ITSELF: Final = re.compile(any_of("about-itself"))
-_WORD: Final = re.compile(r"[\s'’]*([a-z0-9][\w-]*)")
-_SAID_TO: Final = re.compile(r"(?: please| pls)? ?(?:[:,—–-]|\.{2,})\s*")
+_SAID_TO: Final = re.compile(r"(?: please| pls)? ?(?P<sign>[-=]?>|[:,—–→|-]|\.{2,})\s*")
+_ARROWED: Final = re.compile(r" ?(?:[-=]?>|[→|])")
+# One for metabase: how many refunds?
+_ADDRESSED: Final = re.compile(
+    r"\W{0,6}(?:[a-z]+ ){0,3}(?:one|task|question|request|thing|errand)s? for (?:the |our )?"
+)
 # Tavily this: the name as the verb.
 _AS_VERB: Final = re.compile(
     r" (?:(?:it|them|(?:the|this|that|our|my) (?:[\w-]+ )?(?:site|page|docs|url|link|blog|pages|homepage|article"
@@ -120,16 +125,15 @@ _STRAIGHT_ORDER: Final = re.compile(
     rf"|[a-z]{{2,20}}s)(?![a-z])"
 )
 _WANTED_NOUN: Final = re.compile(
-    r"\W{0,6}(?:top|list|count|total|number of|nearest|closest|latest|last|all|any|my|our|new|open|current|today['’]?s"
-    r"|distance|route|directions"
-    r"|next)(?![a-z])"
+    r"\W{0,6}(?:every|each|top|list|count|total|number of|nearest|closest|latest|last|all|any|my|our|new|open|current"
+    r"|today['’]?s|distance|route|directions|next)(?![a-z])"
 )
 # Gitlab, github and bitbucket.
 _OF_A_LIST: Final = re.compile(r", ?[\w-]{2,20} (?:and|or)(?![a-z])|,? (?:and|or)(?![a-z])")
-# Whats eating memory.
+# Whats eating memory; how long on foot.
 _EATING: Final = re.compile(
-    r"\W{0,4}(?:whats?(?:['’]s)?|who(?:['’]?s)?|which|how many|how much|any)(?![a-z])(?! (?:the|a|an|your"
-    r"|do you)(?![a-z]))"
+    r"\W{0,4}(?:whats?(?:['’]s)?|who(?:['’]?s)?|where(?:['’]?s)?|which|how (?:many|much|long|far|often)|any)(?![a-z])"
+    r"(?! (?:the|a|an|your|do you)(?![a-z]))"
 )
 # This csv -> clickhouse.
 _ARROW: Final = re.compile(r"[\w)] ?(?:→|->|=>) ?$")
@@ -146,13 +150,17 @@ _REFUSED: Final = re.compile(
 # Mind checking heroku.
 _BARE_VERB: Final = re.compile(r"(?<=[a-z]{3})ing$")
 # Orders to look into a server: whatever follows its name.
-_HELD: Final = word_set("contents") | word_set("things")
-_LOOKS: Final = frozenset("check ask query search poke ping consult scour double_check".replace("_", " ").split())
+_LOOKS: Final = frozenset(("check", "ask", "query", "search", "poke", "ping", "consult", "scour", "double check"))
 # Orders passed on: have it tell us; and questions to the server itself: can it tell us.
 _PASSED_ON: Final = re.compile(r"(?:^\W{0,6}|[a-z0-9][ ,]{1,3})(?:have|let|get|make|ask|tell) (?:the )?$")
 _PASSED_VERB: Final = re.compile(
-    rf" (?:(?:mcp )?server )?(?:to )?(?:{any_of('imperatives', 'commands')}|echo|tell|hunt|count"
+    rf" (?:(?:mcp )?server )?(?:to )?(?:{any_of('imperatives', 'commands')}|echo|[a-z]+_[a-z_]+|tell|hunt|count"
     rf"|answer)(?![a-z])(?! (?:is|was|be)(?![a-z]))"
+)
+# I'd like tavily to dig into this.
+_WISHED_OF_IT: Final = re.compile(rf"(?:^|(?<=[\s,])){any_of('wishing')} (?:the )?$")
+_TO_DO: Final = re.compile(
+    r" (?:mcp )?(?:server )?to (?!be|stay|work|support|offer|have|become|stop|get|cost|go|feel)[a-z]{2,}"
 )
 _SEE_WHAT: Final = re.compile(
     r"(?<![a-z])(?:curious|wondering|see|show (?:me|us)|tell (?:me|us)|check|find out|get|grab|give me|know"
@@ -164,9 +172,9 @@ _TURNS_UP: Final = re.compile(
 )
 _CAN_IT: Final = re.compile(rf"{_OPENED}(?:can|could|would|will|does|might) (?:the )?$")
 _TELLS_US: Final = re.compile(
-    r" (?:please )?(?:tell|show|give|find|list|look|check|pull|get|fetch|dig|read|see|say|remind|know|have)"
-    r" (?:us|me|what|whats|who|the|whether|if|which|how|any|anything|something|a|an|for|up|out|into|my|our"
-    r"|all)(?![a-z])"
+    r" (?:be able to )?(?:please )?(?:tell|show|give|find|list|look|check|pull|get|fetch|grab|dig|read|see|say|remind"
+    rf"|know|have) (?:{ADDRESS}|us|me|what|whats|who|the|whether|if|which|how|any|anything|something|a|an|for"
+    r"|up|out|into|my|our|all|this|that|these|those|it)(?![a-z])"
 )
 _WHAT_IT: Final = re.compile(rf"{_OPENED}(?:what|whats|what's|anything) (?:does |do |did |has |the ){{0,2}}$")
 _SAYS: Final = re.compile(
@@ -181,12 +189,18 @@ _POINTED: Final = re.compile(
     r"|is (?:on|up|connected|open|hooked up|available|set up|logged in|where)"
     r"(?= ?$| (?:it|that|we|i|the|my|now)(?![a-z])))(?![a-z])"
 )
-# If heroku shows more than two, scale it back.
-_IF: Final = re.compile(r"\W{0,6}(?:and |so |but )?(?:if|when|once|in case|as soon as|unless) (?:the )?")
+# Somewhere in the AWS docs there's a limit: find me the number.
+_LIES_THERE: Final = re.compile(
+    r" (?:there(?:['’]?s| is| are| (?:should|must) be)|(?:is|are|sits?|lives?|hides?) (?:an?|the|my|our|some))(?![a-z])"
+)
+# If heroku shows more than two, scale it back; whatever heroku logged, paste it here.
+_IF: Final = re.compile(
+    r"\W{0,6}(?:and |so |but )?(?:if|when|once|in case|as soon as|unless|whatever|everything|anything) (?:the )?"
+)
 _NOW: Final = re.compile(
     r"(?: (?:against|over|across|through|around|after|before|about|to|out|up|into|when|while|because|why|how many"
     r"|where|whether|instead|first|real|quick|right now|now|today|currently|please|pls|again|since|at|so|for|from|by"
-    r"|on|in|with|that|which|who|what|and|n|to|if|is|are|has|this|last|yet|still)(?![a-z]))|\s*$"
+    r"|on|in|with|that|which|who|what|and|n|to|if|there|here|is|are|has|this|last|yet|still)(?![a-z]))|\s*$"
 )
 
 
@@ -201,8 +215,8 @@ def _is_asked(message: MessageText, names: ToolNames, clause: NamedClause) -> bo
     before, after = clause.before, clause.after
     if _speaks_of_it(before, after) or message.quoted(clause.place):
         return False
-    held = _held(names, clause)
-    if not held and _next_word(clause) in word_set("about-products"):
+    held = is_held(names, clause)
+    if not held and next_word(clause) in word_set("about-products"):
         return False
     if _orders(before) and _belongs(clause, held):
         return True
@@ -269,35 +283,15 @@ def _belongs(clause: NamedClause, held: bool) -> bool:
     order = _ORDER.match(clause.before) or _POLITE.match(clause.before)
     if held:
         return order is None or order["verb"] not in word_set("no-deeds")
-    if order is None or clause.before[order.end() :].strip():
+    if order is None:
         return False
-    verb = _BARE_VERB.sub("", order["verb"])
+    verb, rest = _BARE_VERB.sub("", order["verb"]), clause.before[order.end() :].strip()
+    if rest == "the" and clause.named.tools:
+        # Check the weather: the tool of that name.
+        return verb in {*_LOOKS, "look up"} and _NOW.match(clause.after) is not None
+    if rest:
+        return False
     return verb in _LOOKS or (order["verb"] in word_set("consulting") and _NOW.match(clause.after) is not None)
-
-
-def _next_word(clause: NamedClause) -> str:
-    word = _WORD.match(clause.after)
-    return word[1] if word is not None else ""
-
-
-def _held(names: ToolNames, clause: NamedClause) -> bool:
-    """Tell whether something follows the name that the server holds: a noun of its tools, or of every server."""
-    kinds = _kinds(names, clause)
-    words = [word.strip(".,:;!?()'\"") for word in clause.after.split()[:3]]
-    small = next((at for at, word in enumerate(words) if word in word_set("no-verb-after")), len(words))
-    nouns = words[: min(small, 2)]
-    if any(word in word_set("about-products") and _one(word) not in kinds for word in words[:small]):
-        return False
-    return any(one in kinds or one in _HELD for noun in nouns for one in (noun, _one(noun)))
-
-
-def _kinds(names: ToolNames, clause: NamedClause) -> frozenset[str]:
-    kinds = names.nouns_of(clause.named.servers)
-    return kinds | {"doc"} if "document" in kinds else kinds
-
-
-def _one(word: str) -> str:
-    return word.rstrip("s")
 
 
 def _is_object_inside(clause: NamedClause, held: bool) -> bool:
@@ -324,6 +318,8 @@ def _is_passed_on(clause: NamedClause) -> bool:
         return free and _PASSED_VERB.match(after) is not None
     if _SEE_WHAT.search(before) and _TURNS_UP.match(after):
         return True
+    if _WISHED_OF_IT.search(before):
+        return _TO_DO.match(after) is not None
     if _CAN_IT.fullmatch(before):
         return _TELLS_US.match(after) is not None
     return _WHAT_IT.fullmatch(before) is not None and _SAYS.match(after) is not None and not _ITSELF.search(after)
@@ -352,11 +348,13 @@ def _asks_for_state(message: MessageText, clause: NamedClause, held: bool) -> bo
 
 def _is_spoken_to(message: MessageText, names: ToolNames, clause: NamedClause) -> bool:
     """Tell whether the sentence begins with the name, and an order or a question follows: `clickhouse - how many`."""
-    if clause.before.strip(" \"'`(*.") and not _OPENING.fullmatch(clause.before):
+    if clause.before.strip(" \"'`(*.") and not any(
+        pattern.fullmatch(clause.before) for pattern in (_OPENING, _ADDRESSED)
+    ):
         return False
     if _AS_VERB.match(clause.after):
         return True
-    if clause.after.strip() not in ("", "please", "pls"):
+    if clause.after.strip() not in ("", "please", "pls") and not _ARROWED.match(clause.after):
         return _goes_straight_on(clause)
     said = _SAID_TO.match(message.plain, end_of(message, clause.named))
     if said is None:
@@ -364,17 +362,13 @@ def _is_spoken_to(message: MessageText, names: ToolNames, clause: NamedClause) -
     rest = message.plain[said.end() : said.end() + NEAR]
     if orders_anything(rest):
         return not rest.lstrip().startswith("make sure")
-    if "," in said[0]:
+    if said["sign"] == ",":
         later = clauses_after(message, said.end(), _CLAUSES_AFTER)
         wanted = _PLEASE.search(message.plain) is not None or any(orders_anything(text) for text in later)
-        return wanted and _holds_first(names, clause, rest)
-    return ":" in said[0] and (
-        _holds_first(names, clause, rest) or _asks_anything(rest) or _WANTED_NOUN.match(rest) is not None
+        return wanted and is_held(names, clause._replace(after=rest))
+    return said["sign"] in (":", "->", "=>", ">", "→", "|") and (
+        is_held(names, clause._replace(after=rest)) or _asks_anything(rest) or _WANTED_NOUN.match(rest) is not None
     )
-
-
-def _holds_first(names: ToolNames, clause: NamedClause, rest: str) -> bool:
-    return _held(names, clause._replace(after=rest))
 
 
 def _goes_straight_on(clause: NamedClause) -> bool:
@@ -411,9 +405,11 @@ def _is_tag(message: MessageText, clause: NamedClause) -> bool:
     order = _ORDER.match(text)
     if order is not None and order["verb"] not in word_set("no-deeds"):
         return not _OF_A_LIST.match(message.plain, clause.end)
-    if text.strip() or message.plain[clause.end : clause.end + 1] != ",":
+    within = text.strip() and message.plain[: clause.start].rstrip()[-1:] not in _STOPS
+    if within or message.plain[clause.end : clause.end + 1] != ",":
         return False
-    return any(_EATING.match(text) for text in clauses_after(message, clause.end, _CLAUSES_AFTER))
+    following = clauses_after(message, clause.end, _CLAUSES_AFTER)
+    return any(_EATING.match(text) and not _ITSELF.search(text) for text in following)
 
 
 def _goes_before_order(message: MessageText, names: ToolNames, clause: NamedClause, held: bool) -> bool:
@@ -449,20 +445,15 @@ def _takes_up(names: ToolNames, clause: NamedClause, text: str, *, pointed: bool
         return (
             asked is not None
             and not (_HOW.search(text) or _ITSELF.search(text))
-            and _mentions_thing(names, clause, text)
+            and mentions_thing(names, clause, text)
         )
     if order["verb"] in word_set("works-of-words") or order["verb"] in ("make", "write"):
         return pointed and order["verb"] == "make"
     rest = text[order.end() :]
+    if order["verb"] in word_set("finding") and _LIES_THERE.match(clause.after):
+        return True
     about = _ABOUT_IT.search(rest) is not None and not _ABOUT_IT_ONLY.search(rest)
-    return pointed or about or _mentions_thing(names, clause, rest)
-
-
-def _mentions_thing(names: ToolNames, clause: NamedClause, text: str) -> bool:
-    """Tell whether a text has a noun of the server's tools, or one that every server holds, or `there`."""
-    words = [word.strip(".,:;!?()'\"") for word in text.split()[:10]]
-    kinds, things = _kinds(names, clause), word_set("things")
-    return any(word == "there" or (len(word) > 2 and (_one(word) in kinds or _one(word) in things)) for word in words)
+    return pointed or about or mentions_thing(names, clause, rest)
 
 
 def _goes_on_after_order(message: MessageText, clause: NamedClause) -> bool:

@@ -47,7 +47,8 @@ _TROUBLE: Final = re.compile(rf"(?:{_INSIDE}|\s*(?:又|挂|报错|不对劲|卡�
 _KEPT_THERE: Final = re.compile(r"[^,。]{0,16}(?:放|存|记|写|丢|都在)(?:在|到|进)?\s*")
 _THERE: Final = re.compile(rf"{_INSIDE}了?$")
 _THEN_ORDER: Final = re.compile(
-    r"\W{0,4}(?:帮我|麻烦|请|你|赶紧|快|先|给我|替我|再|就){0,3}(?:把|找|搜|重启|停|关|看看|看一下|查|拉|跑|重跑|扩|打开|列|删|回滚|截)(?![了过])[^,。]{0,30}$"
+    rf"\W{{0,4}}(?:帮[我忙]|麻烦|请|给我|替我)(?:再|去|先|快)?{_VERB}{_DONE}"
+    r"|\W{0,4}(?:帮我|麻烦|请|你|赶紧|快|先|给我|替我|再|就){0,3}(?:把|找|搜|重启|停|关|看看|看一下|看一眼|看下|瞅|查|拉|跑|重跑|扩|打开|列|删|回滚|截)(?![了过])[^,。]{0,30}$"
 )
 _STATE: Final = re.compile(
     rf"(?:{_INSIDE}|\s*有没有)[^,。]{{0,60}}?(?:{any_of('此刻')}[^,。]{{0,60}}(?:多少|几|哪|谁|什么|有没有|吗|没|呢|情况|状态|怎么回事)|(?:有没有|多少"
@@ -56,6 +57,11 @@ _STATE: Final = re.compile(
     r"|\s*有没有(?:新|未|我)"
     r"|\s*(?:今天|昨天|昨晚|现在|最近|刚才)[^,。]{0,12}(?:有没有|有啥|有什么|有几|多少|几[个条台]|谁|哪[些个])"
 )
+# 我想知道 X 里一共多少笔.
+_WONDERS: Final = re.compile(rf"{_OPENED}(?:我们?|就)?(?:想|要)(?:知道|了解|问|看)(?:一?下)?\s*")
+_WONDERED: Final = re.compile(rf"{_INSIDE}[^,。]{{0,60}}(?:多少|几|哪|谁|什么|有没有|是不是|怎么样了)")
+# X 帮我打开首页.
+_FOR_ME: Final = re.compile(rf"\s*(?:麻烦你?|请你?|再|也|先)?(?:帮[我忙]们?|给我|替我){_VERB}{_DONE}")
 _STATE_BEFORE: Final = re.compile(rf"\W{{0,6}}(?:我们?的?|咱们的?|现在|今天|{any_of('greetings')}){{0,4}}\s*")
 _REFUSED: Final = re.compile(r"不要|别(?!忘)|不用|不必|不想|无需|勿|禁止|不准|不许|不能|没法|不会|不是|不再")
 # 能不能, 要不要: a question that invites.
@@ -103,7 +109,9 @@ def _is_asked(clause: NamedClause) -> bool:
         return _PAST.fullmatch(after) is None
     if (_TAKES.fullmatch(before) or _PLACE.fullmatch(before)) and _VERB_LATER.match(after):
         return True
-    if _LEADS.fullmatch(before) and (_VERB_LAST.match(after) or _VERB_NEXT.match(after)):
+    if _LEADS.fullmatch(before) and any(pattern.match(after) for pattern in (_VERB_LAST, _VERB_NEXT, _FOR_ME)):
+        return True
+    if _WONDERS.fullmatch(before) and _WONDERED.match(after):
         return True
     return _STATE_BEFORE.fullmatch(before) is not None and _STATE.match(after) is not None
 
