@@ -4,11 +4,13 @@ import asyncio
 import json
 import logging
 import os
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from aggregator.frontends import stdio
-from aggregator.frontends.stdio import serve_stdio
+from aggregator.frontends.stdio import StdioFrontend, serve_stdio
 from aggregator.gateway.host import Host
 from tests.faults.app_harness import BOUND, AppHarness, Json, modern, raw_stdio, running_app
 from tests.polling import until
@@ -114,3 +116,22 @@ async def test_what_waits_for_the_host_does_not_keep_it_from_answering(monkeypat
         pipes.send(*({"id": part["id"], "result": {"action": "decline"}} for part in asked))
         assert {part["id"] for part in await pipes.lines(3)} == {1, 2, 3}
         await pipes.close()
+
+
+@pytest.mark.parametrize(
+    ("head", "at"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"x":"', False),
+        (b'{"jsonrpc":"2.0","id":7,"result":{"x":"', False),
+        (b'{"jsonrpc":"2.0","result":{"x":"', True),
+        (b'{"params":{"x":"', True),
+        (b"no JSON", True),
+    ],
+)
+def test_a_message_that_is_too_large_is_refused_once(head: bytes, at: bool) -> None:
+    """D7: as soon as it is known what it is, else at its end."""
+    refused: list[bool] = []
+    for ended in (False, True):
+        frontend: Any = SimpleNamespace(_limit=9, _refuse=lambda *_, ended=ended: refused.append(ended))
+        StdioFrontend.take_oversized(frontend, head, b'"},"id":7}', ended=ended)
+    assert refused == [at]

@@ -36,6 +36,47 @@ def test_both_roots_are_read_in_order(load_file: Load) -> None:
     assert [server.id for server in loaded.config.servers] == ["z", "a", "b"]
 
 
+def test_entries_are_counted_at_both_roots_good_or_bad(load_file: Load) -> None:
+    """C16: a file that lists none any more is most likely damaged."""
+    good = {"command": "x"}
+    assert load_file({"mcpServers": {"a": good, "b": 5}, "servers": {"c": good}}).listed == 3
+    assert [load_file({root: {"a": good}}).listed for root in ("mcpServers", "servers")] == [1, 1]
+    assert load_file({"mcpServers": {}, "servers": 5}).listed == 0
+
+
+@pytest.mark.parametrize(
+    ("default", "environ", "value"),
+    [
+        ({}, {}, None),
+        ({"default": 5}, {}, None),
+        ({"default": ""}, {}, ""),
+        ({"default": "d"}, {}, "d"),
+        ({"default": "d"}, {"API_KEY": "e"}, "e"),
+        ({}, {"API_KEY": "e"}, "e"),
+    ],
+)
+def test_an_input_without_a_default_needs_its_variable(
+    load_file: Load, default: dict[str, object], environ: dict[str, str], value: str | None
+) -> None:
+    entry = {"command": "x", "args": ["${input:api-key}"]}
+    loaded = load_file({"inputs": [{"id": "api-key", **default}], "servers": {"a": entry}}, environ)
+    if value is not None:
+        assert [server.args for server in loaded.config.servers] == [(value,)]
+        assert not loaded.problems
+    else:
+        assert "API_KEY, which is not set" in str(loaded.problems[0])
+        assert not any(server.enabled for server in loaded.config.servers)
+
+
+def test_a_program_that_is_launched_has_the_variables_of_the_entry_and_its_own(load_file: Load) -> None:
+    """E8: its own go first."""
+    launch = {"command": "x", "args": ["${A}", "${B}", "${C}"], "env": {"B": "own", "C": "see"}}
+    entry = {"url": "http://127.0.0.1:9000/mcp", "env": {"A": "entry", "B": "entry"}, "launch": launch}
+    (server,) = load_file({"mcpServers": {"a": entry}}, {"C": "outside"}).config.servers
+    assert server.launch is not None
+    assert server.launch.args == ("entry", "own", "see")
+
+
 def test_servers_that_are_no_object(load_file: Load) -> None:
     loaded = load_file({"mcpServers": [], "servers": {"b": {"command": "x"}}})
     assert [server.id for server in loaded.config.servers] == ["b"]

@@ -104,6 +104,17 @@ def test_keys_that_are_not_known(load_file: Load, content: dict[str, object], wh
     assert said in loaded.problems[0].fix
 
 
+@pytest.mark.parametrize("root", ["mcpServers", "servers"])
+def test_a_server_beside_others_is_a_warning_at_either_root(load_file: Load, root: str) -> None:
+    """E9: the others are there, so the program starts; alone it was all that the file had to say."""
+    other: dict[str, object] = {root: {"a": {"command": "x"}}, "github": {"command": "x"}}
+    loaded = load_file(other)
+    assert [(problem.where, problem.severity) for problem in loaded.problems] == [("github", "warning")]
+    must_start(loaded)
+    with pytest.raises(ConfigError):
+        must_start(load_file(other | {root: {}}))
+
+
 @pytest.mark.parametrize(
     ("content", "where", "said"),
     [

@@ -295,6 +295,22 @@ async def test_why_there_is_no_such_result(why: str, monkeypatch: pytest.MonkeyP
         await Here(None).page(handle)
 
 
+async def test_memory_is_taken_for_all_of_a_result_before_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """D7: for its text, however little space it takes in the database; none for one that is not read."""
+    taken: list[int] = []
+    monkeypatch.setattr("aggregator.results.gateway.keeper.hold", taken.append)
+    here = Here(Rows(), max_tokens=1_000, preview_tokens=200)
+    handle = (await here.fitted(text(LONG)))["_meta"]["aggregator/shortened"]["handle"]
+    here.may_read = False
+    with pytest.raises(NoSuchResult):
+        await here.page(handle)
+    assert taken == []
+    here.may_read = True
+    await here.page(handle)
+    assert len(taken) == 1
+    assert taken[0] >= len(LONG)
+
+
 async def test_what_a_program_printed_is_read_whatever_is_denied() -> None:
     """It is of no tool."""
     here = Here(Rows())

@@ -152,6 +152,8 @@ async def test_what_ends_a_subscription() -> None:
     here.all.unsubscribe(here.host, "unknown", None)
     here.all.resume(here.host, [here.found(B, "B")], ["A", "B"])
     assert (here.change(A), here.change(B)) == (["A"], ["B"])
+    here.all.unsubscribe(here.host, "A", here.found(B))
+    assert (here.change(A), here.change(B)) == ([], ["B"]), "the one that it named so"
 
 
 async def test_subscriptions_go_with_the_server_that_is_configured_now() -> None:

@@ -5,6 +5,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
@@ -80,6 +81,38 @@ async def test_who_is_no_replica_is_refused(pair: tuple[Replica, Replica]) -> No
         assert answer.status == 403
         assert "no request of a replica" in await answer.text()
     assert not other.seen
+
+
+async def test_a_hop_that_was_refused_was_not_taken(pair: tuple[Replica, Replica]) -> None:
+    """Its sender may try another way; whatever else goes wrong after the request may have had an effect."""
+    one, other = pair
+    other.listener._signer._key.use("another secret")
+    with pytest.raises(HopFailed, match="refused the request") as refused:
+        async with one.client.request(other.membership.id, "/echo", b"x"):
+            raise AssertionError("it was taken")
+    assert not refused.value.sent
+    assert not other.seen
+
+
+@pytest.mark.parametrize(
+    ("bound", "given_address", "slot", "address"),
+    [
+        (("127.0.0.1", 9000), None, 3, "http://127.0.0.1:9000"),
+        (("::1", 9000), None, 0, "http://[::1]:9000"),
+        (("10.0.0.7", 9000), "http://peer.example:8643", 0, "http://peer.example:8643"),
+        (("10.0.0.7", 9000), "http://peer.example:8643", 2, "http://peer.example:8645"),
+        (("10.0.0.7", 9000), "https://[fd00::1]:8643", 1, "https://[fd00::1]:8644"),
+    ],
+)
+def test_each_worker_has_an_address_of_its_own(
+    bound: tuple[str, int], given_address: str | None, slot: int, address: str
+) -> None:
+    """The one that is given is that of the first; the next ones take the ports after it."""
+    listening: Any = SimpleNamespace(getsockname=lambda: bound)
+    assert address_of(listening, given_address, slot) == address
+    assert [listen_at("0.0.0.0:8643", "x", one) for one in (0, 2)] == [("0.0.0.0", 8643), ("0.0.0.0", 8645)]  # noqa: S104
+    assert listen_at("[::]:0", "x", 2) == ("::", 0)
+    assert listen_at(None, "[::1]", 2) == ("::1", 0)
 
 
 async def test_a_request_that_does_not_arrive_holds_no_connection(stack: AsyncExitStack) -> None:

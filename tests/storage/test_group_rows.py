@@ -187,6 +187,9 @@ async def test_a_replica_that_is_silent_is_not_there_and_then_forgotten(
     # Its slot stays its own for a while, should it come back.
     assert {one.slot for one in (await rows.beat(replica("b"))).replicas} == {1, 2}
     assert {one.id: one.slot for one in (await rows.beat(replica("silent"))).replicas}["silent"] == 0
+    moved[0] += 49.9
+    await rows.beat(replica("d"))
+    assert set(await rows.last_seen()) == {"silent", "a", "b", "d"}, "five leases have not gone by"
     moved[0] += 10_000.0
     await rows.beat(replica("c"))
     assert set(await rows.last_seen()) == {"c"}

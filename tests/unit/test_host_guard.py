@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from aggregator.config.settings import HttpConfig
 from aggregator.domain.errors import OperatorError
 from aggregator.domain.uris.addresses import is_loopback
 from aggregator.frontends.web.host_guard import (
+    UNCERTIFIED,
     BodyCut,
     BodyTooLarge,
     HostGuard,
@@ -26,6 +27,7 @@ from aggregator.frontends.web.host_guard import (
     respond,
 )
 from aggregator.frontends.web.own_address import OwnAddress
+from aggregator.frontends.web.repeated_fields import MEMORY, FieldMemory
 from aggregator.frontends.web.request_origin import only_cookie
 
 Lines = list[tuple[bytes, bytes]]
@@ -45,6 +47,8 @@ async def _request(
     path: str = "/mcp",
     arrived_at: str = "127.0.0.1",
     public_url: str | None = None,
+    unshared: Sequence[str] = (),
+    **more: Any,
 ) -> tuple[int, dict[str, str], Any]:
     """Status, headers and body of what comes back."""
     sent: list[Message] = []
@@ -58,8 +62,8 @@ async def _request(
     given = headers.items() if isinstance(headers, dict) else headers
     lines = [(name.encode(), value.encode("latin-1")) for name, value in given]
     http = HttpConfig(host=host, allowed_hosts=tuple(hosts), allowed_origins=tuple(origins), public_url=public_url)
-    guard = HostGuard(_app, OwnAddress(http), {"/healthz"})
-    scope = {"type": "http", "method": method, "path": path, "headers": lines, "server": (arrived_at, 8642)}
+    guard = HostGuard(_app, OwnAddress(http), {"/healthz"}, unshared)
+    scope = {"type": "http", "method": method, "path": path, "headers": lines, "server": (arrived_at, 8642), **more}
     await guard(scope, receive, send)
     start, body = sent
     answered = {name.decode(): value.decode("latin-1") for name, value in start["headers"]}
@@ -223,6 +227,30 @@ async def test_a_page_has_to_be_one_we_know(origin: str, allowed: tuple[str, ...
 
 async def test_a_good_origin_does_not_excuse_a_wrong_host() -> None:
     assert (await _request({"host": "evil.example.com", "origin": "http://localhost"}))[0] == 421
+
+
+@pytest.mark.parametrize(
+    ("path", "shared"),
+    [("/console", False), ("/console/", False), ("/console/api/x", False), ("/consoles", True), ("/mcp", True)],
+)
+@pytest.mark.parametrize("method", ["POST", "OPTIONS"])
+async def test_no_other_page_reads_what_is_not_shared(path: str, shared: bool, method: str) -> None:
+    """F1: not even one that is allowed to come in, and nothing below it."""
+    asked = {"host": "localhost", "origin": PAGE}
+    status, answered, _ = await _request(asked, method, origins=[PAGE], path=path, unshared=["/console"])
+    assert ("access-control-allow-origin" in answered) is shared
+    assert status == (204 if shared and method == "OPTIONS" else 200)
+
+
+@pytest.mark.parametrize(("path", "status"), [("/mcp", 403), ("/healthz", 200)])
+@pytest.mark.parametrize("memory", [{}, {MEMORY: FieldMemory()}])
+async def test_a_connection_without_the_certificate_gets_nothing_but_what_is_open(
+    path: str, status: int, memory: dict[str, Any]
+) -> None:
+    """F1: on each of its requests."""
+    more: dict[str, Any] = {UNCERTIFIED: True, **memory}
+    for _ in range(2):
+        assert (await _request({"host": "localhost"}, path=path, **more))[0] == status
 
 
 async def test_what_comes_from_no_page_needs_no_origin() -> None:

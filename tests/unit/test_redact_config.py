@@ -23,6 +23,10 @@ LOGIN = b64encode(b"me:correct horse").decode()
             {"headers": {"Proxy-Authorization": f"Basic {LOGIN}"}},
             {f"Basic {LOGIN}", LOGIN, "me:correct horse", "correct horse"},
         ),
+        (
+            {"headers": {"authorization": f"basic {LOGIN}", "cookie": "a=one"}},
+            {f"basic {LOGIN}", LOGIN, "me:correct horse", "correct horse", "a=one", "one"},
+        ),
         ({"headers": {"Authorization": "pass4 word"}}, {"pass4 word"}),
         ({"headers": {"Cookie": "a=one; b=two"}}, {"a=one; b=two", "one", "two"}),
         ({"env": {"API_KEY": "k", "GH_PAT": "p", "DEBUG": "verbose", "PATIENCE": "x"}}, {"k", "p"}),
