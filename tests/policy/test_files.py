@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from aggregator.app.policies import read_policies
+from aggregator.app.reload.policy_reload import signature
 from aggregator.domain.problems import Problem
 from aggregator.policy.files import folder as files
 from aggregator.policy.files.checking import check
@@ -68,13 +69,34 @@ def test_an_empty_file_is_a_file() -> None:
 
 
 def test_what_counts_as_a_policy_file(tmp_path: Path) -> None:
-    for name in ("a.yaml", "b.yml", ".c.yaml", "d.yaml~", "e.json", "README.md", "cases/f.yaml", "example/g.yaml"):
+    counted = ["a.yaml", "b.yml", "h.YAML", "i.Yml"]
+    for name in (*counted, ".c.yaml", "d.yaml~", "e.json", "README.md", "notes.txt", "cases/f.yaml", "example/g.yaml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(OPEN, encoding="utf-8")
     sources, problems = read_folder(tmp_path)
-    assert [Path(source.file).name for source in sources] == ["a.yaml", "b.yml"]
+    assert [Path(source.file).name for source in sources] == counted
     assert problems == []
     assert read_folder(tmp_path / "none") == ([], [])
+
+
+def test_a_policy_file_whose_name_got_an_ending_opens_nothing(tmp_path: Path) -> None:
+    """Editors of Windows save `main.yaml` as `main.yaml.txt`, which the system shows as `main.yaml`."""
+    (tmp_path / "main.yaml.txt").write_text(OPEN, encoding="utf-8")
+    live = LivePolicies(tmp_path)
+    assert live.closed
+    assert [str(problem) for problem in live.problems] == [
+        f"error: {tmp_path / 'main.yaml.txt'}: The file is not read: names of policy files end in .yaml or .yml. "
+        "Rename it to main.yaml, or remove it."
+    ]
+    before = signature(tmp_path)
+    (tmp_path / "main.yaml.txt").rename(tmp_path / "main.yaml")
+    assert signature(tmp_path) != before
+    assert live.reload().changed
+    assert not live.closed
+    (tmp_path / "more.YML.TXT").write_text(OPEN, encoding="utf-8")
+    assert not live.reload().changed
+    assert [problem.severity for problem in live.problems] == ["warning"]
+    assert not live.broken
 
 
 def test_a_folder_behind_a_link_that_leads_nowhere_is_a_problem(tmp_path: Path) -> None:

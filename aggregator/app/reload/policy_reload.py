@@ -16,6 +16,7 @@ from aggregator.domain.errors import OperatorError
 from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.list_changed import ListChanges
 from aggregator.gateway.views.views import Views
+from aggregator.policy.files.folder import is_misnamed, is_policy_file
 from aggregator.policy.live import LivePolicies, Reloaded
 
 log = logging.getLogger(__name__)
@@ -167,14 +168,9 @@ def report(live: LivePolicies | None, slow: str | None = None) -> dict[str, Any]
 
 def signature(folder: Path) -> Signature:
     """Return a value that differs as soon as a policy file of the folder does."""
-    found: list[Stamp] = []
     try:
         entries = list(folder.iterdir())
     except OSError:
         return ()
-    for entry in entries:
-        # Editors leave hidden files beside those they change, which are no policies.
-        if entry.suffix not in (".yaml", ".yml") or entry.name.startswith("."):
-            continue
-        found.append(stamp(entry))
+    found = [stamp(entry) for entry in entries if is_policy_file(entry) or is_misnamed(entry)]
     return tuple(sorted(found, key=str))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from aggregator.doctor.finding import CheckFinding, found
-from aggregator.domain.shell import shell_word
+from aggregator.domain.shell import foreign_word, shell_word
 
 StartFault = Literal["ended", "hangs", "not_started", "not_mcp"]
 
@@ -172,7 +172,7 @@ def _of_entry(host: HostFacts, entry: OwnEntry, examined: Path | None, agent: st
 def _install(host: HostFacts, entry: OwnEntry, examined: Path | None) -> str:
     """Return the command that writes our entry anew."""
     config = f" --config {shell_word(str(examined))}" if examined is not None and entry.config is not None else ""
-    name = f" --name {shell_word(entry.name)}" if entry.name != "aggregator" else ""
+    name = f" --name {foreign_word(entry.name)}" if entry.name != "aggregator" else ""
     return f"aggregator install {host.id} --replace{_scoped(entry.scope)}{name}{config}"
 
 

@@ -16,7 +16,7 @@ from aggregator.doctor.finding import CheckFinding
 from aggregator.doctor.gather.configuration import lost_servers
 from aggregator.doctor.gather.host_files import start_environment
 from aggregator.doctor.gather.sessions import HostSession, SessionPlan
-from aggregator.domain.shell import shell_word
+from aggregator.domain.shell import foreign_word
 from aggregator.hosts.every_host import host_named
 from aggregator.hosts.model import Machine
 from aggregator.redaction.redactor import Redactor
@@ -77,7 +77,7 @@ def _tells(loaded: Loaded) -> bool:
 
 def _install(session: HostSession) -> str:
     name = session.start.name if session.start is not None else _ENTRY
-    named = f" --name {shell_word(name)}" if name != _ENTRY else ""
+    named = f" --name {foreign_word(name)}" if name != _ENTRY else ""
     return f"aggregator install {session.host or 'HOST'} --replace{named}"
 
 

@@ -21,6 +21,7 @@ from aggregator.domain.ordinary_files import read_ordinary
 from aggregator.domain.uris.addresses import is_loopback
 from aggregator.domain.usual_folders import with_usual_folders
 from aggregator.frontends.tls import CertificateFacts, facts_of, server_context
+from aggregator.policy.files.folder import is_policy_file
 from aggregator.system.program_words import program_words
 from aggregator.upstream.process.environment import environment
 
@@ -97,7 +98,7 @@ def read_modes(loaded: Loaded) -> tuple[FileMode | None, bool, list[FileMode]]:
     config = next(iter(_modes([loaded.path] if loaded.path is not None else [])), None)
     folder = loaded.policies
     try:
-        policies = [folder, *(one for one in folder.iterdir() if one.suffix in (".yaml", ".yml"))][:_MOST_FILES]
+        policies = [folder, *(one for one in folder.iterdir() if is_policy_file(one))][:_MOST_FILES]
     except OSError:
         policies = []
     return config, _holds_secrets(loaded), _modes(policies)

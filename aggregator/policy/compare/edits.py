@@ -15,7 +15,7 @@ from aggregator.policy.compare.diff import PolicyDiff
 from aggregator.policy.files.folder import PolicySource, source_of
 from aggregator.policy.rulebook import Rulebook
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,120}\.ya?ml")
+_NAME: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,120}\.(?i:ya?ml)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,9 @@ from aggregator.policy.rules import Documents
 LARGEST: Final = 2**20
 MOST_FILES: Final = 1_000
 _ATTEMPTS: Final = 3
+_ENDINGS: Final = (".yaml", ".yml")
+# Editors of Windows may add this, and the system does not show it.
+_ADDED: Final = ".txt"
 
 # Returns the mistake in a JSON Schema, or None.
 CheckSchema = Callable[[Mapping[str, Any]], str | None]
@@ -38,7 +41,8 @@ class CheckedPolicies:
 def read_folder(folder: Path) -> tuple[list[PolicySource], list[Problem]]:
     """Read the `*.yaml` and `*.yml` files directly in a folder, as of one moment.
 
-    A missing folder is an empty one; a link that leads nowhere is a problem.
+    A missing folder is an empty one; a link that leads nowhere is a problem, and so is `main.yaml.txt`: an error if no
+    file counts, since everything would be allowed then.
     """
     problems: list[Problem] = []
     sources: list[PolicySource] = []
@@ -49,6 +53,17 @@ def read_folder(folder: Path) -> tuple[list[PolicySource], list[Problem]]:
         if _listed(folder, []) == before:
             break
     return sources, problems
+
+
+def is_policy_file(path: Path) -> bool:
+    """Return whether the name is that of a policy file, in capitals too, as systems that ignore case show it."""
+    # Editors leave hidden files beside those they change, which are no policies.
+    return path.suffix.lower() in _ENDINGS and not path.name.startswith(".")
+
+
+def is_misnamed(path: Path) -> bool:
+    """Return whether a file would be a policy file without the ending that an editor added to its name."""
+    return path.suffix.lower() == _ADDED and is_policy_file(path.with_suffix(""))
 
 
 def revision(sources: Iterable[PolicySource]) -> str:
@@ -63,7 +78,9 @@ def revision(sources: Iterable[PolicySource]) -> str:
 
 def _listed(folder: Path, problems: list[Problem]) -> dict[Path, tuple[int, int, int]]:
     try:
-        paths = sorted(p for p in folder.iterdir() if p.suffix in (".yaml", ".yml") and not p.name.startswith("."))
+        entries = sorted(folder.iterdir())
+        paths = [path for path in entries if is_policy_file(path)]
+        problems += [_misnamed(path, alone=not paths) for path in entries if is_misnamed(path)]
         if len(paths) > MOST_FILES:
             problems.append(_whole(folder, f"There are more than {MOST_FILES} policy files.", "Put some together."))
             return {}
@@ -114,6 +131,11 @@ def _read(path: Path, problems: list[Problem]) -> PolicySource | None:
         problems.append(_whole(path, f"The file cannot be read: {error.strerror}.", "Correct its permissions."))
         return None
     return source_of(path, content, problems)
+
+
+def _misnamed(path: Path, *, alone: bool) -> Problem:
+    said = "The file is not read: names of policy files end in .yaml or .yml."
+    return Problem(str(path), "", said, f"Rename it to {path.stem}, or remove it.", "error" if alone else "warning")
 
 
 def _whole(path: Path, message: str, fix: str) -> Problem:
