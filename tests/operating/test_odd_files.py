@@ -121,12 +121,13 @@ async def test_a_look_that_takes_long_is_told_until_it_ends(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """D7: a mount that does not answer: one line in the log, and a condition in health, gone once it answers."""
-    monkeypatch.setattr(file_look, "LONG", 0.05)
     caplog.set_level("INFO")
     answers = threading.Event()
     look = FileLook("policy files", "/mnt/policies")
     assert await look.take(str.upper, "a") == "A"
     assert look.problem is None
+    # After the first look, which a busy machine may let wait for longer.
+    monkeypatch.setattr(file_look, "LONG", 0.05)
 
     def slow(text: str) -> str:
         assert answers.wait(10)
