@@ -93,6 +93,24 @@ async def test_a_call_that_comes_to_no_end_is_given_up(monkeypatch: pytest.Monke
     assert [call.outcome for call in rounds.calls.calls] == ["failed"]
 
 
+async def test_a_call_that_is_cancelled_between_rounds_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the program ends while the host is asked."""
+    rounds, asked = Rounds(monkeypatch, asks("a"), asks("b", k={"method": "roots/list"})), asyncio.Event()
+
+    async def never(method: str, params: Json) -> Json:
+        asked.set()
+        await asyncio.Event().wait()
+        return {}
+
+    rounds.calls._caller.parked = never
+    running = asyncio.ensure_future(rounds.calls.function(CALL))
+    await asked.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert rounds.abandoned == ["b"]
+
+
 async def test_a_question_that_no_host_can_be_asked_fails_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """But not a round without a question."""
     rounds = Rounds(monkeypatch, asks("a"), asks("b", k={"method": "roots/list"}), asks=False)
@@ -111,6 +129,19 @@ async def test_searches_and_unknown_functions_are_no_calls_of_tools(monkeypatch:
     assert rounds.calls.made == 3
     assert [call.outcome for call in rounds.calls.calls] == ["done"]
     assert rounds.calls.agent == "acme/one", "agents of two tenants may have one name"
+
+
+@pytest.mark.parametrize(
+    ("given", "level"), [({}, 2), ({"level": 1}, 1), ({"level": 3}, 3), ({"detail": "full"}, None)]
+)
+async def test_a_search_has_the_detail_that_a_program_asks_for(
+    monkeypatch: pytest.MonkeyPatch, given: Json, level: int | None
+) -> None:
+    """Else parameters too, which the program needs for its calls."""
+    rounds = Rounds(monkeypatch, DONE)
+    await rounds.calls.function(FunctionCall("search_tools", {"query": "a", **given}))
+    asked = rounds.sent[0]["arguments"]
+    assert (asked["query"], asked.get("level"), asked.get("detail")) == ("a", level, given.get("detail"))
 
 
 @pytest.mark.parametrize("most", [0, 1, 2])

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -182,6 +183,15 @@ async def test_the_hour_is_that_of_the_rows_and_outlives_a_restart(
 )
 def test_what_a_query_finds_among_what_runs(query: str, found: bool) -> None:
     assert fits(parse(query, NOW + 10), CALL) is found
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "found"), [(0, None, True), (1, None, False), (None, 0, False), (None, 1, True)]
+)
+def test_the_moment_of_a_call_is_within_its_own_second(since: int | None, until: int | None, found: bool) -> None:
+    """As in the log: from the first moment on, and before the last one."""
+    first, last = (None if more is None else CALL.started + more for more in (since, until))
+    assert fits(replace(parse("", NOW), since=first, until=last), CALL) is found
 
 
 def test_what_waits_is_pending() -> None:
