@@ -86,6 +86,7 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.results.gateway.keeper", "aggregator.results.gateway.sealing"): "cryptography, 50 ms; in a thread",
     ("aggregator.gateway.meta.registry", "aggregator.code.meta_tool"): "only where `expose: code` is set",
     ("aggregator.code.sandbox.sandbox", "aggregator.code.sandbox.code_run"): "an optional dependency; in a thread",
+    ("aggregator.code.sandbox.sandbox", "aggregator.code.sandbox.reading"): "15 ms; with the module above",
     ("aggregator.app.policies", "aggregator.schemas.check"): "5 ms; only where a policy file has a schema",
     ("aggregator.schemas.checks", "aggregator.schemas.check"): "5 ms; in a thread",
     ("aggregator.skills.finder", "aggregator.catalog.search.index"): "13 ms; in a thread",

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from mcp.shared.auth import OAuthClientMetadata
 
+from aggregator.accounts.oauth.client_document import client_document
 from aggregator.accounts.oauth.fetch import GuardedFetch
 from aggregator.accounts.oauth.metadata import IssuerMetadata
 from aggregator.accounts.oauth.registration import (
@@ -12,7 +13,6 @@ from aggregator.accounts.oauth.registration import (
     Registration,
     RegistrationFailed,
     application_type,
-    client_document,
     register,
 )
 from tests.oauth.site import Site

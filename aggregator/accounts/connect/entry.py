@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from aggregator.accounts.connect.parts import CALLBACK, ConnectingGrants, KeyCheck, PersonSignIns
 from aggregator.accounts.connect.parts import CONNECT_PATH as CONNECT_PATH
-from aggregator.accounts.oauth.registration import client_document
+from aggregator.accounts.oauth.client_document import client_document
 from aggregator.frontends.web.host_guard import Receive, Scope, Send, respond
 from aggregator.frontends.web.own_address import OwnAddress
 

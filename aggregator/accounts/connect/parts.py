@@ -1,14 +1,16 @@
 """The services that the pages for connecting use. Quick to import."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from aggregator.accounts.grants.values import ConnectOutcome, ConnectPage
-from aggregator.accounts.oauth.authorization import LoginAttempt
-from aggregator.accounts.oauth.token_response import TokenResponse
 from aggregator.domain.principal import Principal, TokenFacts
 from aggregator.identity.identify import Refused, RequestFacts
 from aggregator.identity.keyring import Keyring
+
+if TYPE_CHECKING:
+    from aggregator.accounts.oauth.authorization import LoginAttempt
+    from aggregator.accounts.oauth.token_response import TokenResponse
 
 CONNECT_PATH: Final = "/connect"
 CALLBACK: Final = f"{CONNECT_PATH}/callback"
@@ -22,13 +24,13 @@ class ConnectingGrants(Protocol):
 
     async def start(self, code: str, redirect_uri: str, browser: str) -> str: ...
 
-    async def begin_sign_in(self, code: str, attempt: LoginAttempt, browser: str) -> None: ...
+    async def begin_sign_in(self, code: str, attempt: "LoginAttempt", browser: str) -> None: ...
 
     async def sign_in_answered(
         self, params: Mapping[str, str] | Sequence[tuple[str, str]], browser: str | None
-    ) -> tuple[str, LoginAttempt]: ...
+    ) -> "tuple[str, LoginAttempt]": ...
 
-    async def signed_in(self, code: str, person: TokenFacts, tokens: TokenResponse) -> None: ...
+    async def signed_in(self, code: str, person: TokenFacts, tokens: "TokenResponse") -> None: ...
 
     async def answered(
         self, params: Mapping[str, str] | Sequence[tuple[str, str]], browser: str | None
@@ -44,11 +46,11 @@ class PersonSignIns(Protocol):
 
     def offers(self, issuer: str) -> bool: ...
 
-    async def begin(self, issuer: str, redirect_uri: str) -> LoginAttempt: ...
+    async def begin(self, issuer: str, redirect_uri: str) -> "LoginAttempt": ...
 
     async def finish(
-        self, attempt: LoginAttempt, params: Mapping[str, str] | Sequence[tuple[str, str]]
-    ) -> tuple[TokenFacts, TokenResponse]: ...
+        self, attempt: "LoginAttempt", params: Mapping[str, str] | Sequence[tuple[str, str]]
+    ) -> "tuple[TokenFacts, TokenResponse]": ...
 
 
 class KeyCheck(Protocol):

@@ -3,15 +3,17 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from aggregator.accounts.grants.values import ConnectOutcome, ConnectPage
-from aggregator.accounts.oauth.authorization import LoginAttempt
-from aggregator.accounts.oauth.token_response import TokenResponse
 from aggregator.config.auth.issuers import AuthConfig
 from aggregator.config.server_config import ServerConfig
 from aggregator.domain.grant_owner import GrantOwner
 from aggregator.domain.principal import TokenFacts
+
+if TYPE_CHECKING:
+    from aggregator.accounts.oauth.authorization import LoginAttempt
+    from aggregator.accounts.oauth.token_response import TokenResponse
 
 # Returns the configuration of a server by its id, or None.
 FindServer = Callable[[str], ServerConfig | None]
@@ -82,13 +84,13 @@ class RunningGrants(Protocol):
 
     async def opened(self, code: str) -> ConnectPage | None: ...
 
-    async def begin_sign_in(self, code: str, attempt: LoginAttempt, browser: str) -> None: ...
+    async def begin_sign_in(self, code: str, attempt: "LoginAttempt", browser: str) -> None: ...
 
     async def sign_in_answered(
         self, params: Mapping[str, str] | Sequence[tuple[str, str]], browser: str | None
-    ) -> tuple[str, LoginAttempt]: ...
+    ) -> "tuple[str, LoginAttempt]": ...
 
-    async def signed_in(self, code: str, person: TokenFacts, tokens: TokenResponse) -> None: ...
+    async def signed_in(self, code: str, person: TokenFacts, tokens: "TokenResponse") -> None: ...
 
     async def start(self, code: str, redirect_uri: str, browser: str) -> str: ...
 

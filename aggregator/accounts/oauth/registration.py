@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal
 
+from aggregator.accounts.oauth.client_document import CLIENT_GRANTS
 from aggregator.accounts.oauth.fetch import Fetched, FetchFailed, GuardedFetch
 from aggregator.accounts.oauth.metadata import IssuerMetadata
 from aggregator.accounts.oauth.targets import BadTarget, read_target
@@ -12,7 +13,6 @@ from aggregator.domain.text.cut import cut_between_words, quoted
 ClientAuthentication = Literal["client_secret_basic", "client_secret_post", "private_key_jwt", "none"]
 RegistrationKind = Literal["configured", "document", "dynamic"]
 
-_GRANTS: Final = ("authorization_code", "refresh_token")
 _DEVICE_GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
 _SECRET_METHODS: Final[tuple[ClientAuthentication, ...]] = ("client_secret_basic", "client_secret_post")
 _GOOD: Final = (200, 201)
@@ -136,7 +136,7 @@ def _dynamic_document(
     supported = issuer.token_endpoint_auth_methods_supported
     wished: tuple[ClientAuthentication, ...] = (*_SECRET_METHODS, "none")
     method = next((m for m in wished if supported is None or m in supported), "client_secret_basic")
-    grants = list(_GRANTS)
+    grants = list(CLIENT_GRANTS)
     if issuer.device_authorization_endpoint is not None:
         grants.append(_DEVICE_GRANT)
     document = {
@@ -202,18 +202,3 @@ def _refusal(issuer: IssuerMetadata, response: Fetched) -> RegistrationFailed:
     if not transient:
         reason += "; register it there yourself, and write its client id as `auth.client_id` of the server"
     return RegistrationFailed(reason, transient=transient)
-
-
-def client_document(
-    client_id_url: str, redirect_uris: Sequence[str], client_name: str = "aggregator"
-) -> dict[str, Any]:
-    """Return the client id metadata document of the aggregator."""
-    return {
-        "client_id": client_id_url,
-        "client_name": client_name,
-        "redirect_uris": list(redirect_uris),
-        "grant_types": list(_GRANTS),
-        "response_types": ["code"],
-        "token_endpoint_auth_method": "none",
-        "application_type": "web",
-    }
