@@ -27,6 +27,7 @@ TUNED_ON: Final = (
     "round7",
     "round8",
     "round9",
+    "round10",
     "real1",
     "real2",
 )

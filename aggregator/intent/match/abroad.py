@@ -33,10 +33,15 @@ _WEAK: Final = re.compile(
 )
 # Mit n8n baue ich: the verb is no order.
 _SUBJECT: Final = re.compile(
-    r"\W*\w+[ -](?:ich|wir|man|er|sie|es|ihr|je|nous|on|ils?|elles?|la gente|yo|nosotros|ellos)(?!\w)"
+    r"\W*\w+[ -](?:t-)?(?:ich|wir|man|er|sie|es|ihr|je|nous|on|ils?|elles?|la gente|yo|nosotros|ellos)(?!\w)"
 )
 # Von X vorlesen lassen.
-_HAVE_DONE: Final = re.compile(r"(?:[^,.]* )?[^\W\d_]{2,}n(?: (?:zu )?lassen|\W*$)")
+_HAVE_DONE: Final = re.compile(r" (?:eine?n?|die|den|das|alle) |(?:[^,.]* )?[^\W\d_]{2,}n(?: (?:zu )?lassen|\W*$)")
+# Heroku: Logs der App.
+_WANTED_NOUN: Final = re.compile(
+    r"\W*(?:logs?|protokolle|liste|anzahl|status|alle|letzte[nrs]?|neueste[nrs]?|offene[nrs]?|meine?|nombre|tou(?:s|tes)|derni"
+    r"[eè]re?s?|mes|mon|ma|lista|número|tod[oa]s|últim[oa]s?|mis?)(?!\w)"
+)
 _GOOD: Final = re.compile(
     r"(?<!\w)(?:wäre?|fänd\w*|hätt\w*)(?: [\w']+){0,3} (?:super|toll|nett|klasse|schön|lieb|cool|gut|prima|hilfreich"
     r"|spitze|dankbar|gern)\W*$"
@@ -68,7 +73,11 @@ _STATE_JA: Final = re.compile(
     r"(?:ある|あります|ない|いる|います|る|か|ます|の|かな|っけ|誰)? ?[?？]$"
 )
 _ASKS_JA: Final = re.compile(
-    r"(?:教えて|見せて|頂戴|ちょうだい|よろしく|頼む|たい(?:です)?|欲しい(?:です)?|ほしい(?:です)?|くれ|(?:たい|[欲ほ]しい)ん?(?:です|だ)?(?:けど|が|な|よ)|やって|といて|おいて|どいて|して|みて|出して)[。!！?？♪〜～\s]*$"
+    r"(?:教えて|見せて|頂戴|ちょうだい|よろしく|頼む|たい(?:です)?|欲しい(?:です)?|ほしい(?:です)?|くれ|(?:たい|[欲ほ]しい)ん?(?:です|だ)?(?:けど|が|な|よ)|(?:(?:わか|分か)(?:る|ります)|出せ(?:る|ます)|見ら?れ(?:る|ます))か?(?=[?？])|やって|といて|おいて|どいて|して|みて|出して)[。!！?？♪〜～\s]*$"
+)
+# N8nのワークフローが止まってる。再起動して
+_IN_TROUBLE_JA: Final = re.compile(
+    r" ?[のがで][^。]{0,30}(?:止ま|落ち|動か|壊れ|おかし|エラー|失敗|遅|重)[^。]{0,12}。"
 )
 _ITSELF_JA: Final = re.compile(
     r"無料|有料|料金(?=は|が|って|いくら|プラン|$)|値段|値上げ|いくらです|どっち|どちら|違い|とは|って何|使い方|勉強|学び|入門|おすすめ|本を|記事|作文|小説|詩を|俳句|転職|会社|歴史|仕組み|らしい"
@@ -84,7 +93,10 @@ def find_orders_abroad(message: MessageText, names: ToolNames, row: LanguageRow)
             continue
         end = end_of(message, clause.named)
         if row.code == "ja":
-            asked = _asks_in_japanese(row, clause.before, sentence_after(message, end))
+            behind = sentence_after(message, end)
+            if _IN_TROUBLE_JA.match(behind):
+                behind += sentence_after(message, end + len(behind))
+            asked = _asks_in_japanese(row, clause.before, behind)
         else:
             asked = not _speaks_of_it(row, clause) and (
                 _orders(row, clause)
@@ -101,7 +113,8 @@ def find_orders_abroad(message: MessageText, names: ToolNames, row: LanguageRow)
 def _asks_in_japanese(row: LanguageRow, before: str, after: str) -> bool:
     if _PARTICLE_JA.match(after) is None or _ITSELF_JA.search(before + after) or row.refusing_behind.search(after):
         return False
-    return any(pattern.search(after) for pattern in (row.asking_behind, _ASKS_JA)) or _STATE_JA.match(after) is not None
+    asked = any(pattern.search(after) for pattern in (row.asking_behind, _ASKS_JA))
+    return asked or _STATE_JA.match(after) is not None
 
 
 def _speaks_of_it(row: LanguageRow, clause: NamedClause) -> bool:
@@ -184,6 +197,8 @@ def _is_spoken_to(message: MessageText, row: LanguageRow, clause: NamedClause) -
     if clause.before.strip() or clause.after.strip():
         return False
     text = next(clauses_after(message, clause.end, 1), "")
+    if message.plain.startswith(":", clause.end) and _WANTED_NOUN.match(text):
+        return True
     if row.of_itself.search(text) or row.how.search(text):
         return False
     return any((row.order.match(text), row.asking.search(text), row.asking_first.match(text)))

@@ -32,7 +32,8 @@ def find_asked_names(message: MessageText, names: ToolNames, row: LanguageRow) -
     """Yield the identifiers of tools in a clause that requests or orders something."""
     past = 0
     for at in range(min(len(message.words), _WORDS_READ)):
-        named = names.longest(message, at) if at >= past else None
+        # Of a server with its tool, `github search_code`, the tool, from the server on.
+        named = name_at(message, names, message.words[at].start) if at >= past else None
         if named is None or not named.tools or not names.looks_like_code(message, named):
             continue
         past = named.last

@@ -22,7 +22,8 @@ _EN: Final = LanguageRow(
     objects="the a an my our your this that these those all it",
     uses="use hit fire_up open",
     # Pipe the result into add_documents.
-    form_opens=r"^\W*(?:(?:and|then|now|next|finally|please) )*(?:pipe|feed|pass|hand|plug|push|put|pour|run) "
+    form_opens=r"^\W*(?:(?:and|then|now|next|finally|please) )*do $"
+    r"|^\W*(?:(?:and|then|now|next|finally|please) )*(?:pipe|feed|pass|hand|plug|push|put|pour|run) "
     r"[^,.]{1,40} (?:into|through|to) $",
     form_runs=r"(?:(?:run|call|use|try|execute|invoke) (?:it|that)|do it|give it a (?:try|go|spin|shot))(?!\w)",
     places="in on with using via through from",
@@ -105,10 +106,12 @@ _DE: Final = LanguageRow(
     "waren wurde wurden wird werden habe hat haben hatte hatten gestern vorhin neulich sagte meinte erkläre "
     "erklär vergleiche kann darf muss soll_ich sollen_wir läuft geht funktioniert problem probleme fehler ärger "
     "erfahrung erfahrungen",
-    joins="und dann danach bitte jetzt nun also ok okay hallo hi zuerst anschließend",
+    joins="sei_so_nett_und sei_so_lieb_und sei_so_gut_und tu_mir_den_gefallen_und "
+    "und dann danach bitte jetzt nun also ok okay hallo hi zuerst anschließend",
     fillers="der die das dem den des ein eine einen einem einer mal doch bitte nun jetzt auch gleich noch dir mir uns "
     "tool werkzeug funktion befehl dienst server",
-    asked="welche welcher welches welchen wie_viele wieviele wieviel gibt_es gibt's gibts hat haben hab habe haben_wir "
+    asked="kann_man_sehen weißt_du sieht_man "
+    "welche welcher welches welchen wie_viele wieviele wieviel gibt_es gibt's gibts hat haben hab habe haben_wir "
     "ist sind "
     "läuft laufen wer was steht stehen liegt liegen irgendwelche noch_irgendwelche hängt hängen",
     now="mein meine meinen meinem meiner unser unsere unserem unserer ich wir mir uns gerade aktuell derzeit momentan "
@@ -123,7 +126,8 @@ _DE: Final = LanguageRow(
     "gehört ceo jobs stellen arbeitet gewechselt umgestiegen nervt finde hasse mag erfunden",
     pronouns="nach ihn sie es das die dort da darin davon",
     likened="alternative_zu alternativen_zu über als wie statt außer zu zum für von namens ohne gegen",
-    form_orders=r"lass(?:t)? (?:mal )?(?!mich|uns|es|das )|(?:ich|wir) (?:bräuchte[n]?|hätte[n]? gern[e]?|will|wollen"
+    form_orders=r"lass(?:t)? (?:mal )?(?!mich|uns|es|das )"
+    r"|(?:(?:ich|wir) )?(?:bräuchte[n]?|hätte[n]? gern[e]?)(?!\w)|(?:ich|wir) (?:will|wollen"
     r"|möchten?)(?!\w)",
     # Heroku bitte neu starten.
     form_asks=r"(?<!\w)(?:bitte|mal eben|kurz mal)(?!\w)[^,.]* [^\W\d_]{3,}(?:en|ern|eln)",
@@ -134,7 +138,7 @@ _DE: Final = LanguageRow(
     form_refuses=r"(?<!\w)(?:nicht?|keinesfalls|nie|niemals|in ruhe|sein\W*$|weg\W*$)(?!\w)",
     form_tells=r"(?:reden|sprechen|diskutieren|plaudern)\W*$",
     form_says=(
-        (r"^\W*(?:(?:bitte|dann|und) )?lass(?:t)? ", r" (?!mich|uns|es|das |in |sein)[^,.]*en(?:$| und )"),
+        (r"(?:^\W*|(?<=bitte )|(?<=dann )|(?<=und ))lasst? ", r" (?!mich|uns|es|das |in |sein)[^,.]*en(?:$| und )"),
         # Kannst du x dafür nutzen?
         (
             r"^\W*(?:(?:kannst|könntest|würdest|magst) du|können wir|lass uns)(?: (?:bitte|mal|doch|dafür|dazu))* ",
@@ -212,7 +216,8 @@ _FR: Final = LanguageRow(
             r"(?: (?:dit|trouve|sait|pense|propose))? (?:sur|de|des|du|au sujet|à propos|pour)(?!\w)",
         ),
     ),
-    asked="quel quelle quels quelles combien combien_de y_a-t-il y_a-t'il y_a il_y_a est-ce_qu'il_y_a est-ce_que "
+    asked="on_peut_voir on_peut_savoir "
+    "quel quelle quels quelles combien combien_de y_a-t-il y_a-t'il y_a il_y_a est-ce_qu'il_y_a est-ce_que "
     "a-t-on on_a "
     "qui qu'est-ce_qui qu'est-ce_qu'il_y_a c'est_quoi quoi_de_neuf as-tu j'ai_des j'ai_quoi ai-je est-ce_qu'on "
     "est-ce_que_j'ai est-ce_qu'on_a",
@@ -232,7 +237,8 @@ _FR: Final = LanguageRow(
     form_orders=r"(?:tu|vous) (?:me |nous |m['’]|te )?(?!as |avez |es |êtes |connais|sais|penses|crois|aimes|trouves"
     r"|utilises|préfères|conseilles|recommandes|travailles)[^\W\d_]{2,18}"
     r"|(?!chez|pour|avec|sans|selon|et|à|de|entre|comme|c['’]est)[^\W\d_]{2,18} moi (?!aussi)"
-    r"|(?<!\w)[^\W\d_]{2,18}-(?:moi|nous|le|la|les|lui|en|y)(?!\w)|(?:il (?:me|nous) faudrait|j['’]aurais besoin"
+    r"|(?<!\w)(?!expliqu|recommand|conseill)[^\W\d_]{2,18}-"
+    r"(?:moi|nous|le|la|les|lui|en|y)(?!\w)|(?:il (?:me|nous) faudrait|j['’]aurais besoin"
     r"|j['’]ai besoin)",
     form_how=r"(?<!\w)(?:comment(?! va)|pourquoi on|c['’]est quoi un)(?!\w)",
     small="je tu il elle on nous ils elles mon ma mes ton ta tes son ses notre votre leur ce cet cette ces en sous "
@@ -279,7 +285,8 @@ _ES: Final = LanguageRow(
     "hemos había ayer dijo explica explícame compara sirve funciona hace problema problemas error errores",
     joins="oye anda y luego después entonces ahora pues primero ok hola por_favor porfa",
     fillers="la el los las un una unos unas a al herramienta me nos servidor ya mejor",
-    asked="a_ver_qué a_ver qué cuál cuáles cuánto cuánta cuántos cuántas cuantos cuantas que hay tengo tenemos quién "
+    asked="puedo_ver se_puede_ver "
+    "a_ver_qué a_ver qué cuál cuáles cuánto cuánta cuántos cuántas cuantos cuantas que hay tengo tenemos quién "
     "quien quiénes "
     "algún alguna está están queda "
     "quedan tiene tienen sigue siguen",
@@ -290,13 +297,14 @@ _ES: Final = LanguageRow(
     "fallido fallidos fallidas caído caídos todavía aún desde asignado asignados asignadas bloqueado sin",
     itself="cuesta cuestan precio precios caro cara barato gratis mejor peor vale pena licencia gente empresas "
     "alternativas alternativa ventajas "
-    "desventajas diferencia funciona significa seguro legal pertenece empleos trabaja aprender odia odio pereza asco "
+    "desventajas diferencia diferencian "
+    "funciona significa seguro legal pertenece empleos trabaja aprender odia odio pereza asco "
     "rollo rabia encanta "
     "inventó compró opinas opinión",
     pronouns="lo la los las eso ahí allí",
     likened="alternativa_a alternativas_a sobre como que acerca_de para sin contra llamado",
     form_orders=r"(?:me|nos) [^\W\d_]{2,18}[ae]s |(?:me|nos) (?:puedes|podrías|podés)(?!\w)"
-    r"|[^\W\d_]{2,14}[aeiáéí](?:me|nos|le|les|lo|la|los|las|melo|mela|selo)(?!\w)",
+    r"|(?!expl[ií]c|recomi[eé]nd|acons[eé]j)[^\W\d_]{2,14}[aeiáéí](?:me|nos|le|les|lo|la|los|las|melo|mela|selo)(?!\w)",
     form_how=r"(?<!\w)(?:cómo(?! va)|como (?:puedo|se|hago)|qué es un)(?!\w)",
     small="yo tú él ella nosotros ellos ellas mi mis tu tus su sus nuestro este esta estos estas ese esa que entre "
     "como pero o e también muy aquí allí sí pregunta gracias lo se dile pídele",
@@ -359,7 +367,8 @@ _ZH: Final = LanguageRow(
     form_runs="(?:跑|试|用|调用|执行|调)(?:一下|一遍|起来)",
     form_asks="一下[^,。]{0,20}",
     form_opens=r"(?:(?:[帮给]我们?|帮忙|请你?|麻烦你?|劳驾|能不能|能否|可否|我想?要)来?|来)一?[个次下]? ?$"
-    r"|(?:做|跑|搞)一?[个次下] ?$|换(?:成|个)? ?$|(?<![我他她它们])(?:先|再|接着|赶紧|直接) ?$",
+    r"|(?:看一眼|看看|看一下|看下|查一下|查查|查下|(?:做|跑|搞)一?[个次下]) ?$"
+    r"|换(?:成|个)? ?$|(?<![我他她它们])(?:先|再|接着|赶紧|直接) ?$",
 )
 _SPACED: Final = (_EN, _DE, _FR, _ES)
 _NO_ORDERS: Final = frozenset().union(*(row.no_orders for row in _SPACED))

@@ -75,6 +75,11 @@ _ABOUT: Final = re.compile(
     r"|switch(?:ed|ing)?|replacement) (?:to|of|for|from) (?:the )?$"
     r"|(?<![a-z])(?:saying|stating|announcing|claiming)(?![a-z])"
 )
+# The last lines of the heroku log.
+_PART_OF: Final = re.compile(
+    r"(?<![a-z])(?:lines?|rows?|copy|list|names?|number|count|contents?|state|status|size|owners?|screenshot) of "
+    r"(?:the|my|our) $"
+)
 _HOW: Final = re.compile(
     r"(?<![a-z])how (?!many|much|long|often|far|old|(?:is|are|do) (?:my|our|the))(?:[a-z]+)|(?<![a-z])(?:whether to"
     r"|what (?:is|are) (?:a|an) )"
@@ -104,7 +109,7 @@ _DID_IT: Final = re.compile(rf"{_OPENED}(?:did|has|have|was|were|is|are|why (?:d
 _FARES: Final = re.compile(r" (?:doing|holding up|looking|coping|running|alive|healthy|okay|ok|up|back)(?![a-z])")
 _STATE: Final = re.compile(any_of("there-now"))
 _ITSELF: Final = re.compile(any_of("about-itself"))
-_SAID_TO: Final = re.compile(r"(?: please| pls)? ?(?P<sign>[-=]?>|[:,—–→|-]|\.{2,})\s*")
+_SAID_TO: Final = re.compile(r"(?: please| pls| server)? ?(?P<sign>[-=]?>|[:,—–→|-]|\.{2,})\s*")
 _ARROWED: Final = re.compile(r" ?(?:[-=]?>|[→|])")
 # One for metabase: how many refunds?
 _ADDRESSED: Final = re.compile(
@@ -112,7 +117,7 @@ _ADDRESSED: Final = re.compile(
 )
 # Tavily this: the name as the verb.
 _AS_VERB: Final = re.compile(
-    r" (?:(?:it|them|(?:the|this|that|our|my) (?:[\w-]+ )?(?:site|page|docs|url|link|blog|pages|homepage|article"
+    r" (?:(?:it|them|(?:the|this|that|our|my) (?:[\w-]+ ){0,2}(?:site|page|docs|url|link|blog|pages|homepage|article"
     r"|post))|(?:this|that|these|those)(?: (?:page|site|link|url|one|pages|sites|links|guy|thing))?)"
     r"(?:\s*$| (?:and|n|for|please|pls|plz|then|to see)(?![a-z]))"
 )
@@ -124,6 +129,8 @@ _STRAIGHT_ORDER: Final = re.compile(
     rf" {_VERB} (?:the|my|our|all|me|us|this|that|these|those|for|every|any|a|an|it|them|[a-z]+[-_/][\w-]+"
     rf"|[a-z]{{2,20}}s)(?![a-z])"
 )
+# Elevenlabs needs to read this out.
+_NEEDS_TO: Final = re.compile(rf" (?:needs?|has) to {_VERB} (?:this|these)(?![a-z])")
 _WANTED_NOUN: Final = re.compile(
     r"\W{0,6}(?:every|each|top|list|count|total|number of|nearest|closest|latest|last|all|any|my|our|new|open|current"
     r"|today['’]?s|distance|route|directions|next)(?![a-z])"
@@ -144,8 +151,8 @@ _ABOUT_IT_ONLY: Final = re.compile(
     r"(?<!rid )(?<![a-z])(?:about|on|of|like) (?:it|them|that|this|those|these)(?![a-z])"
 )
 _REFUSED: Final = re.compile(
-    r"(?<![a-z])(?:don['’]?t|do not|never|without|stop|avoid|cannot|can['’]?t|won['’]?t|shouldn['’]?t|instead of"
-    r"|rather than|leave|no need|not(?! sure))(?![a-z])"
+    r"(?<![a-z])(?:don['’]?t|do not|never|without|stop|avoid|cannot|can['’]?t|won['’]?t|(?:should|would)n['’]?t"
+    r"|instead of|rather than|leave|no need|not(?! sure))(?![a-z])"
 )
 # Mind checking heroku.
 _BARE_VERB: Final = re.compile(r"(?<=[a-z]{3})ing$")
@@ -160,14 +167,16 @@ _PASSED_VERB: Final = re.compile(
 # I'd like tavily to dig into this.
 _WISHED_OF_IT: Final = re.compile(rf"(?:^|(?<=[\s,])){any_of('wishing')} (?:the )?$")
 _TO_DO: Final = re.compile(
-    r" (?:mcp )?(?:server )?to (?!be|stay|work|support|offer|have|become|stop|get|cost|go|feel)[a-z]{2,}"
+    r" (?:mcp )?(?:server )?to (?!be|stay|work|support|offer|have|become|stop|get|cost|go|feel|disappear"
+    r"|die|vanish|improve|grow|change)[a-z]{2,}"
 )
 _SEE_WHAT: Final = re.compile(
     r"(?<![a-z])(?:curious|wondering|see|show (?:me|us)|tell (?:me|us)|check|find out|get|grab|give me|know"
     r"|hear) what(?:ever)? (?:the )?$"
 )
 _TURNS_UP: Final = re.compile(
-    r" (?:digs up|pulls up|shows|turns up|comes up|finds?|says?|has|knows|returns|gives|thinks|makes of|can find"
+    r" (?:calls|lists|reports|stores"
+    r"|digs up|pulls up|shows|turns up|comes up|finds?|says?|has|knows|returns|gives|thinks|makes of|can find"
     r"|can dig)(?![a-z])"
 )
 _CAN_IT: Final = re.compile(rf"{_OPENED}(?:can|could|would|will|does|might) (?:the )?$")
@@ -193,6 +202,8 @@ _POINTED: Final = re.compile(
 _LIES_THERE: Final = re.compile(
     r" (?:there(?:['’]?s| is| are| (?:should|must) be)|(?:is|are|sits?|lives?|hides?) (?:an?|the|my|our|some))(?![a-z])"
 )
+# The readme on github is out of date: replace the first line.
+_IN_TROUBLE: Final = re.compile(r" (?:is|are|has|have|needs?|looks?|shows?|got|still|keeps?|went)(?![a-z])")
 # If heroku shows more than two, scale it back; whatever heroku logged, paste it here.
 _IF: Final = re.compile(
     r"\W{0,6}(?:and |so |but )?(?:if|when|once|in case|as soon as|unless|whatever|everything|anything) (?:the )?"
@@ -239,7 +250,8 @@ def _is_asked(message: MessageText, names: ToolNames, clause: NamedClause) -> bo
 
 def _speaks_of_it(before: str, after: str) -> bool:
     """Tell whether the clause refuses, explains, or is about the product."""
-    if _REFUSED.search(_CANNOT_OPEN.sub("", before)) or _ABOUT.search(_CANNOT_OPEN.sub("", before)):
+    head = _CANNOT_OPEN.sub("", before)
+    if _REFUSED.search(head) or _ABOUT.search(_PART_OF.sub("", head)):
         return True
     return _MEANS.search(before) is None and names_a_work(before)
 
@@ -354,7 +366,7 @@ def _is_spoken_to(message: MessageText, names: ToolNames, clause: NamedClause) -
         return False
     if _AS_VERB.match(clause.after):
         return True
-    if clause.after.strip() not in ("", "please", "pls") and not _ARROWED.match(clause.after):
+    if clause.after.strip() not in ("", "please", "pls", "server") and not _ARROWED.match(clause.after):
         return _goes_straight_on(clause)
     said = _SAID_TO.match(message.plain, end_of(message, clause.named))
     if said is None:
@@ -376,7 +388,7 @@ def _goes_straight_on(clause: NamedClause) -> bool:
     after = clause.after
     if _STRAIGHT_QUESTION.match(after):
         return _ITSELF.search(after) is None
-    order = _STRAIGHT_ORDER.match(after)
+    order = _STRAIGHT_ORDER.match(after) or _NEEDS_TO.match(after)
     return order is not None and not is_mention(after[order.end() :]) and _FINITE.search(after) is None
 
 
@@ -392,6 +404,10 @@ def orders_anything(text: str) -> bool:
 
 def _is_brief(message: MessageText, clause: NamedClause, held: bool) -> bool:
     """Tell whether the whole sentence is a thing of the server and a please: `heroku logs please`."""
+    alone = not clause.before.strip() and clause.after.strip() in ("please", "pls")
+    if alone and not message.plain[clause.end :].strip(" .!"):
+        # You'd better look it up, tavily please.
+        return True
     if not held or not _LEAD.fullmatch(clause.before):
         return False
     return _PLEASE.search(clause.after) is not None or message.plain.startswith("?", clause.end)
@@ -450,6 +466,8 @@ def _takes_up(names: ToolNames, clause: NamedClause, text: str, *, pointed: bool
     if order["verb"] in word_set("works-of-words") or order["verb"] in ("make", "write"):
         return pointed and order["verb"] == "make"
     rest = text[order.end() :]
+    if order["verb"] in word_set("mending") and _IN_TROUBLE.match(clause.after) and _PLACED.search(clause.before):
+        return True
     if order["verb"] in word_set("finding") and _LIES_THERE.match(clause.after):
         return True
     about = _ABOUT_IT.search(rest) is not None and not _ABOUT_IT_ONLY.search(rest)

@@ -32,7 +32,7 @@ _PLACE: Final = re.compile(
 _LEADS: Final = re.compile(rf"{_OPENED}(?:我的|我们的|那个|这个)?\s*")
 _VERB_LATER: Final = re.compile(rf"[^,。]{{0,24}}?{_VERB}{_DONE}")
 _VERB_LAST: Final = re.compile(
-    rf"[^,。]{{0,24}}?{_VERB}(?:一下|下|一遍|一次|出来|给我|掉|一份|[一两三几]?[个条张份遍])[^,。]{{0,12}}$|[^,。]{{1,16}}(?:查查|看看|搜搜|重启"
+    rf"[^,。]{{0,24}}?{_VERB}(?:给?我们?)?(?:一下|下|一遍|一次|出来|给我|掉|一份|[一两三几]?[个条张份遍])[^,。]{{0,12}}$|[^,。]{{1,16}}(?:查查|看看|搜搜|重启"
     rf"|列一下)[^,。]{{0,16}}$"
 )
 _INSIDE: Final = r"\s*(?:集群|服务器|项目|仓库|库|账户)?(?:里面|里边|里头|上面|那边|后台|里|中|上|内|的)"
@@ -42,11 +42,12 @@ _VERB_NEXT: Final = re.compile(
     r"(?![^,。]{0,12}(?:很|太|失败|慢|快|卡|错|准|贵|质量|速度|功能|效果|结果|不了|不出|不错))[^,。]{2,}"
 )
 # X 那边又挂了,把它重启一下.
-_TROUBLE: Final = re.compile(rf"(?:{_INSIDE}|\s*(?:又|挂|报错|不对劲|卡住|崩))[^,。]{{0,20}}$")
+_TROUBLE: Final = re.compile(rf"(?:{_INSIDE}|\s*(?:又|挂|报错|不对劲|卡住|崩|有没有))[^,。]{{0,20}}$")
 # 文件都放 X 里了,搜一下政策.
 _KEPT_THERE: Final = re.compile(r"[^,。]{0,16}(?:放|存|记|写|丢|都在)(?:在|到|进)?\s*")
 _THERE: Final = re.compile(rf"{_INSIDE}了?$")
 _THEN_ORDER: Final = re.compile(
+    r"\W{0,4}[^,。]{1,16}(?:改成|换成|设成|调成|加到|降到|扩到|缩到|标成|移到|挪到)[^,。]{1,16}$|"
     rf"\W{{0,4}}(?:帮[我忙]|麻烦|请|给我|替我)(?:再|去|先|快)?{_VERB}{_DONE}"
     r"|\W{0,4}(?:帮我|麻烦|请|你|赶紧|快|先|给我|替我|再|就){0,3}(?:把|找|搜|重启|停|关|看看|看一下|看一眼|看下|瞅|查|拉|跑|重跑|扩|打开|列|删|回滚|截)(?![了过])[^,。]{0,30}$"
 )
@@ -77,6 +78,9 @@ _TELLER: Final = re.compile(
 _SOMEONE: Final = re.compile(
     r"\W{0,6}(?:他们?|她们?|它们?|老板|同事|大家|有人|领导|客户|朋友|同学|团队|很多人)(?![要让催叫想问])"
 )
+# 从 n8n 迁走以后, 现在是什么值.
+_SINCE: Final = re.compile(r"(?:以后|之后|以来|的时候|那[天年时])\s*$")
+_NOW_IS: Final = re.compile(r"(?<=现在|目前|当前)是什么")
 _PAST: Final = re.compile(r"[^,。]{0,60}(?:了|过)[^,。]{0,8}$")
 
 
@@ -92,13 +96,14 @@ def _is_asked(clause: NamedClause) -> bool:
     # 用 and its sisters are read with the names of tools.
     if before.rstrip().endswith("用"):
         return False
-    whole = f"{before}\ue001{after}"
+    whole = _NOW_IS.sub("", f"{before}\ue001{after}")
     if (
         _REFUSED.search(before)
         or _ABOUT.search(whole)
         or _HOW.search(before)
         or _TELLER.match(whole)
         or _SOMEONE.match(whole)
+        or _SINCE.search(after)
     ):
         return False
     if _HOW.search(after) and not _VERB_FIRST.match(before):
