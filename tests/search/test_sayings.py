@@ -22,6 +22,12 @@ TOOLS = (
     tool("track.get_ticket_eye", "Gets the eye of the ticket that its owner keeps."),
     tool("audio.isolate", "Removes noise from a recording."),
     tool("code.get_file_blame", "Tells the author of each line."),
+    tool("code.get_job_artifacts", "Downloads artifacts."),
+    tool("flows.validate_workflow", "Validates nodes and connections."),
+    tool("flows.search_templates", "Searches templates."),
+    tool("lab.create_test_case", "Adds a case to a suite."),
+    tool("net.path_trace", "Traces a path through subnets."),
+    tool("page.hover", "Hovers over an element."),
 )
 INDEX = build_index(*TOOLS)
 
@@ -34,6 +40,10 @@ INDEX = build_index(*TOOLS)
         ("get rid of this issue", "track.delete_issue"),
         ("get the background noise out", "audio.isolate"),
         ("who last touched this line", "code.get_file_blame"),
+        ("put the pointer over it without clicking", "page.hover"),
+        ("let me have the files that the build made", "code.get_job_artifacts"),
+        ("what a tester has to do", "lab.create_test_case"),
+        ("why cant it reach the other side", "net.path_trace"),
     ],
 )
 def test_a_tool_is_found_by_a_saying(query: str, first: str) -> None:
