@@ -5,6 +5,7 @@ chose is never an option, and no shell runs a part of it.
 """
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Iterable
@@ -105,6 +106,28 @@ def let_read(path: str | Path, *, windows: bool = ON_WINDOWS) -> str:
     """Return the command by which the owner of a file may read it: on Windows with the rights of its folder."""
     shown = shell_word(str(path), windows=windows)
     return f"icacls {shown} /reset" if windows else f"chmod u+r {shown}"
+
+
+def keep_private(path: str | Path, *, windows: bool = ON_WINDOWS) -> str:
+    """Return the command after which the owner of a file alone may read it; on Windows with the system itself."""
+    shown = shell_word(str(path), windows=windows)
+    if not windows:
+        return f"chmod 600 {shown}"
+    user = "\\".join(os.environ[one] for one in ("USERDOMAIN", "USERNAME") if os.environ.get(one))
+    granted = shell_line((f"{user}:F", "*S-1-5-18:F"), windows=True)
+    return f"icacls {shown} /inheritance:r /grant:r {granted}"
+
+
+def take_rights(path: str | Path, identifiers: Iterable[str]) -> str:
+    """Return the commands of Windows after which the groups of these identifiers have no rights to a file or folder."""
+    shown = shell_word(str(path), windows=True)
+    groups = shell_line((f"*{one}" for one in identifiers), windows=True)
+    return in_turn(f"icacls {shown} /inheritance:d", f"icacls {shown} /remove:g {groups}", windows=True)
+
+
+def in_powershell(program: str, *, windows: bool = ON_WINDOWS) -> str:
+    """Return what PowerShell needs before a command that begins with a quoted path, in words; `` if nothing."""
+    return " (in PowerShell, write `& ` before it)" if windows and program.startswith('"') else ""
 
 
 def let_write(path: str | Path, *, windows: bool = ON_WINDOWS) -> str:

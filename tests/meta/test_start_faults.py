@@ -249,6 +249,7 @@ def test_the_program_is_named_as_a_terminal_finds_it(tmp_path: Path, monkeypatch
     assert own_program() == f"{mark}{folder / 'python'}{mark} -m aggregator"
     (folder / "aggregator").write_text("")
     assert own_program() == f"{mark}{folder / 'aggregator'}{mark}"
+    assert ("`& ` before it" in first_steps(at_machine=True)) is ON_WINDOWS
     on_path = tmp_path / "aggregator"
     on_path.write_text("")
     on_path.chmod(0o755)

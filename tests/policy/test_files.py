@@ -157,6 +157,19 @@ def test_the_revision_is_that_of_the_contents() -> None:
     assert files.revision([one]) == files.revision([PolicySource("elsewhere/1.yaml", OPEN)])
 
 
+def test_line_ends_and_a_mark_of_windows_change_no_revision(tmp_path: Path) -> None:
+    """A checkout on Windows has other line ends than those of the replicas elsewhere."""
+    read = []
+    for name, content in (("a", OPEN.encode()), ("b", b"\xef\xbb\xbf" + OPEN.replace("\n", "\r\n").encode())):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "1.yaml").write_bytes(content)
+        sources, problems = read_folder(folder)
+        assert not problems
+        read.append(files.revision(sources))
+    assert read[0] == read[1]
+
+
 def test_live_swaps_whole_or_not_at_all(tmp_path: Path) -> None:
     folder, tools = tmp_path / "policies", [tool("t.x"), tool("u.x")]
     live = LivePolicies(folder)

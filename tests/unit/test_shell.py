@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from aggregator.domain.shell import (
     foreign_operands,
     foreign_word,
+    in_powershell,
     in_turn,
     json_word,
+    keep_private,
     let_read,
     let_write,
     make_folder,
@@ -103,6 +105,25 @@ def test_every_program_is_one_of_the_system() -> None:
         'attrib -r "a b"',
         'setx A "a b"',
     ]
+
+
+def test_a_file_is_kept_for_its_owner_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert keep_private("a b", windows=False) == "chmod 600 'a b'"
+    monkeypatch.delenv("USERDOMAIN", raising=False)
+    monkeypatch.setenv("USERNAME", "ada")
+    assert keep_private("a", windows=True) == 'icacls a /inheritance:r /grant:r ada:F "*S-1-5-18:F"'
+
+
+@pytest.mark.parametrize(
+    ("program", "windows", "told"),
+    [
+        (r'"C:\Program Files\a.exe"', True, " (in PowerShell, write `& ` before it)"),
+        (r"C:\Tools\a.exe", True, ""),
+        ('"a b"', False, ""),
+    ],
+)
+def test_powershell_needs_a_sign_before_a_quoted_program(program: str, windows: bool, told: str) -> None:
+    assert in_powershell(program, windows=windows) == told
 
 
 def test_two_commands_are_one_line_where_the_shell_can_stop_between_them() -> None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aggregator.doctor.finding import CheckFinding, found
-from aggregator.domain.shell import shell_word
+from aggregator.domain.shell import keep_private
+from aggregator.system.file_rights import CLOSED, OpenTo, said_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,15 +14,16 @@ class AccountFacts:
     """The facts about accounts. `place` is the configuration, `servers` have `auth`.
 
     `key_file` is the file of the key beside an SQLite database, None if `auth.vault_key` or another database counts;
-    `key_mode` is None if it does not exist. `has_key`: `auth.vault_key` is set. `grants` are stored accounts. `issuers`
-    have unusable metadata, each with the reason. `reached`: remote users enter by `public_url`, and connect their own
-    accounts at `personal`.
+    `key_mode` is None if it does not exist, and `key_others` have rights to it on Windows. `has_key`: `auth.vault_key`
+    is set. `grants` are stored accounts. `issuers` have unusable metadata, each with the reason. `reached`: remote
+    users enter by `public_url`, and connect their own accounts at `personal`.
     """
 
     place: str
     servers: Sequence[str] = ()
     key_file: Path | None = None
     key_mode: int | None = None
+    key_others: OpenTo = CLOSED
     has_key: bool = False
     grants: int = 0
     issuers: Sequence[tuple[str, str]] = ()
@@ -74,7 +76,14 @@ def _of_key(facts: AccountFacts) -> Iterator[CheckFinding]:
         yield found(
             "vault_key_open",
             f"Other users can read {facts.key_file}, the key of the tokens (mode {facts.key_mode:o}).",
-            f"Run `chmod 600 {shell_word(str(facts.key_file))}`.",
+            f"Run `{keep_private(facts.key_file)}`.",
             facts.key_file,
             safe=True,
+        )
+    elif facts.key_others.readers:
+        yield found(
+            "vault_key_open",
+            f"{said_of(facts.key_others.readers)} can read {facts.key_file}, the key of the tokens.",
+            f"Run `{keep_private(facts.key_file, windows=True)}`.",
+            facts.key_file,
         )

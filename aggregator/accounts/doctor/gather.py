@@ -17,6 +17,7 @@ from aggregator.config.model import Config
 from aggregator.config.server_config import ServerConfig
 from aggregator.identity.source import names_this_machine
 from aggregator.storage.locate import full_url, sqlite_path
+from aggregator.system.file_rights import CLOSED, rights_of_others
 
 # The suffix of the key file's name, after the database's name.
 KEY_SUFFIX: Final = ".vault-key"
@@ -38,6 +39,7 @@ async def read_accounts(loaded: Loaded, url: str, *, asks: bool) -> AccountFacts
         [one.id for one in servers],
         key,
         mode,
+        rights_of_others(key) if key is not None else CLOSED,
         has_key=config.auth.vault_key is not None,
         grants=grants,
         issuers=await _unreadable(config, servers) if asks else (),

@@ -7,7 +7,8 @@ from typing import Final
 
 from aggregator.doctor.finding import CheckFinding, found
 from aggregator.domain.patient_files import ON_WINDOWS
-from aggregator.domain.shell import make_folder, set_variable, shell_word
+from aggregator.domain.shell import keep_private, make_folder, set_variable, shell_word, take_rights
+from aggregator.system.file_rights import CLOSED, OpenTo, said_of
 
 # Seconds that a file may be ahead of the clock.
 _AHEAD: Final = 86_400.0
@@ -20,11 +21,15 @@ _ANEW: Final = ", and start it from a new terminal" if ON_WINDOWS else ""
 
 @dataclass(frozen=True, slots=True)
 class FileMode:
-    """The permission bits of a file or folder, and when it was changed; None on systems without such bits."""
+    """The permission bits of a file or folder, and when it was changed; None on systems without such bits.
+
+    `others` are the groups with rights to it on Windows.
+    """
 
     path: Path
     mode: int | None
     changed: float = 0.0
+    others: OpenTo = CLOSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +57,33 @@ def of_modes(config: FileMode | None, secrets: bool, policies: Sequence[FileMode
         yield found(
             "config_open",
             f"Other users can read {config.path}, which holds secrets (mode {config.mode:o}).",
-            f"Run `chmod 600 {shell_word(str(config.path))}`; `aggregator secrets` keeps them out of the file.",
+            f"Run `{keep_private(config.path)}`; `aggregator secrets` keeps them out of the file.",
             config.path,
             safe=True,
         )
+    if config is not None and secrets and config.others.readers:
+        yield found(
+            "config_open",
+            f"{said_of(config.others.readers)} can read {config.path}, which holds secrets.",
+            f"Run `{keep_private(config.path, windows=True)}`; `aggregator secrets` keeps them out of the file.",
+            config.path,
+        )
+    yield from _of_policies(policies)
+
+
+def _of_policies(policies: Sequence[FileMode]) -> Iterator[CheckFinding]:
+    told: set[Path] = set()
     for one in policies:
+        # A file has the rights of its folder.
+        if one.others.writers and one.path.parent not in told:
+            told.add(one.path)
+            groups = [identifier for _, identifier in one.others.writers]
+            yield found(
+                "policy_open",
+                f"{said_of(one.others.writers)} can change {one.path}, which decides what agents may do.",
+                f"Run {take_rights(one.path, groups)}.",
+                one.path,
+            )
         if one.mode is not None and one.mode & 0o022:
             yield found(
                 "policy_open",

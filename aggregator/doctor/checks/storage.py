@@ -7,8 +7,9 @@ from typing import Final, Literal
 
 from aggregator import DISTRIBUTION
 from aggregator.doctor.finding import CheckFinding, found
-from aggregator.domain.shell import in_turn, let_write, make_folder, move_file, remove_file, shell_word
+from aggregator.domain.shell import in_turn, keep_private, let_write, make_folder, move_file, remove_file, shell_word
 from aggregator.pins.decide.spelling import said_of_respelled
+from aggregator.system.file_rights import CLOSED, OpenTo, said_of
 
 DatabaseFault = Literal[
     "url", "folder", "read_only", "damaged", "locked", "too_new", "too_old", "unreachable", "refused", "driver"
@@ -39,6 +40,8 @@ class StorageFacts:
     aside: Sequence[Path] = ()
     free: int | None = None
     mode: int | None = None
+    # The groups with rights to it on Windows.
+    others: OpenTo = CLOSED
     owner: str | None = None
 
 
@@ -61,9 +64,16 @@ def of_storage(facts: StorageFacts, *, audited: bool) -> Iterator[CheckFinding]:
         yield found(
             "database_open",
             f"Other users can read the database {facts.path} (mode {facts.mode:o}).",
-            f"Run `chmod 600 {shell_word(str(facts.path))}`.",
+            f"Run `{keep_private(facts.path)}`.",
             facts.path,
             safe=True,
+        )
+    if facts.others.readers and facts.path is not None:
+        yield found(
+            "database_open",
+            f"{said_of(facts.others.readers)} can read the database {facts.path}.",
+            f"Run `{keep_private(facts.path, windows=True)}`.",
+            facts.path,
         )
     if facts.free is not None and facts.free < _LOW:
         folder = facts.path.parent if facts.path is not None else "its folder"

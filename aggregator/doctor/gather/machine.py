@@ -22,6 +22,7 @@ from aggregator.domain.uris.addresses import is_loopback
 from aggregator.domain.usual_folders import with_usual_folders
 from aggregator.frontends.tls import CertificateFacts, facts_of, server_context
 from aggregator.policy.files.folder import is_policy_file
+from aggregator.system.file_rights import rights_of_others
 from aggregator.system.program_words import program_words
 from aggregator.upstream.process.environment import environment
 
@@ -123,7 +124,8 @@ def _modes(paths: Iterable[Path]) -> list[FileMode]:
             status = path.stat()
         except OSError:
             continue
-        found.append(FileMode(path, status.st_mode & 0o777 if os.name == "posix" else None, status.st_mtime))
+        mode = status.st_mode & 0o777 if os.name == "posix" else None
+        found.append(FileMode(path, mode, status.st_mtime, rights_of_others(path)))
     return found
 
 

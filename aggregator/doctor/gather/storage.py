@@ -29,6 +29,7 @@ from aggregator.storage.engine.stamp import refuse_unusable
 from aggregator.storage.errors import DriverMissing, StorageError, StorageReadOnly, StorageRefused
 from aggregator.storage.locate import full_url, sqlite_path
 from aggregator.storage.tables import FIRST_REVISION, REVISION
+from aggregator.system.file_rights import rights_of_others
 
 _PATIENCE: Final = 2.0
 _STAMP: Final = "SELECT version_num FROM alembic_version"
@@ -88,6 +89,7 @@ def _read_file(path: Path, entries: Mapping[str, str]) -> StorageRead:
     there = next((one for one in (path.parent, *path.parents) if os.path.exists(one)), path.parent)
     free, mode = _free(there), _mode(path)
     common: dict[str, Any] = {"free": free, "mode": mode, "newest": REVISION, "owner": other_owner(path, path.parent)}
+    common["others"] = rights_of_others(path)
     fault = _file_fault(path, there)
     if fault is not None:
         return StorageRead(StorageFacts(path, os.path.exists(path), *fault, **common))

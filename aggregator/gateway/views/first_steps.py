@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from aggregator.domain.shell import shell_word
+from aggregator.domain.shell import in_powershell, shell_word
 
 _PROGRAM: Final = "aggregator"
 
@@ -13,9 +13,11 @@ _PROGRAM: Final = "aggregator"
 def first_steps(*, at_machine: bool) -> str:
     """Return how servers are added. `at_machine`: the host started this program, so that its user has a terminal."""
     program = own_program() if at_machine else _PROGRAM
+    before = in_powershell(program)
     return (
-        f"No server is configured yet. In a terminal, `{program} import --write` takes over the servers of Claude, "
-        f"Cursor and other programs on this machine, and `{program} add NAME -- COMMAND` adds one, without a restart."
+        f"No server is configured yet. In a terminal, `{program} import --write`{before} takes over the servers of "
+        f"Claude, Cursor and other programs on this machine, and `{program} add NAME -- COMMAND` adds one, without a "
+        "restart."
     )
 
 

@@ -67,10 +67,11 @@ def is_misnamed(path: Path) -> bool:
 
 
 def revision(sources: Iterable[PolicySource]) -> str:
-    """Return a digest of the names and contents of the files; their order changes nothing."""
+    """Return a digest of the names and contents of the files; their order and the kind of line ends change nothing."""
     digest = hashlib.sha256()
     for source in sorted(sources, key=lambda source: source.file):
-        for text in (Path(source.file).name, source.text):
+        # Git gives a checkout on Windows other line ends than the replicas elsewhere have.
+        for text in (Path(source.file).name, source.text.replace("\r\n", "\n")):
             content = text.encode("utf-8", "surrogatepass")
             digest.update(f"{len(content)}:".encode() + content)
     return digest.hexdigest()[:16]
