@@ -272,6 +272,82 @@ except ValueError as e:
 for n in range(1, 60, 7):
     print(Fraction(n, 61).limit_denominator(n // 3 + 1), end=" ")
 """,
+    "dropped_generators": r"""
+log = []
+def gen(n=5):
+    try:
+        for i in range(n):
+            yield i
+    finally:
+        log.append("closed")
+try:
+    for x in gen():
+        if x == 2:
+            raise ValueError("stop")
+except ValueError as e:
+    log.append(str(e))
+print(log)
+v = next(gen())
+log.append(v)
+print(log)
+z = list(zip([1, 2], gen()))
+log.append(len(z))
+print(log)
+from itertools import islice, takewhile, chain
+import itertools
+print(list(islice(gen(), 2)), log)
+print(any(x > 1 for x in gen()), log)
+first = next((x for x in gen() if x > 0), None)
+print(first, log)
+log.clear()
+it = iter(gen())
+print(next(it), next(it), log)
+print(list(itertools.islice(enumerate(gen()), 1)), log)
+print(all(map(lambda x: x < 2, gen())), log)
+print(list(takewhile(lambda x: x < 1, gen())), log)
+print(next(filter(lambda x: x > 2, gen())), log)
+print(next(chain([9], gen())), next(chain(gen(), gen())), log)
+for a, b in zip("abc", gen()):
+    if b:
+        break
+print(log)
+def f():
+    for i, x in enumerate(gen()):
+        if i == 1:
+            return x
+print(f(), log)
+def outer():
+    try:
+        for x in islice(gen(), 4):
+            yield x
+    finally:
+        log.append("outer")
+log.clear()
+for x in outer():
+    if x:
+        break
+print(log)
+def run():
+    for x in gen():
+        check(x)
+def check(x):
+    if x > 1:
+        raise KeyError(str(x))
+log.clear()
+try:
+    run()
+except KeyError as e:
+    print("caught", e, log)
+n = 0
+for x in gen(3):
+    try:
+        if x == 1:
+            raise ValueError
+    except ValueError:
+        n += 1
+        continue
+print(n, log)
+""",
 }
 WORKERS: Final = """
 import asyncio

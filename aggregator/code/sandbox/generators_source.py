@@ -19,6 +19,16 @@ def _x_close(one):
     if isinstance(one, _x_Generator):
         one.close()
 
+# A generator that only the function it is given to knows, which therefore closes it at its end.
+def _x_dropped(one):
+    if isinstance(one, _x_Generator):
+        one._dropped = True
+    return one
+
+def _x_drop(one):
+    if type(one) is _x_Generator and one._dropped:
+        one.close()
+
 def _x_leave(iterator, thrown):
     if isinstance(thrown, GeneratorExit):
         _x_close(iterator)
@@ -39,8 +49,10 @@ def _x_stop_value(error):
     return None
 
 class _x_Generator:
-    def __init__(self, step):
+    # `taken` are the iterators of a function such as `zip`, which has nothing else to do at its end.
+    def __init__(self, step, taken=None):
         self._step, self._begun, self._done, self.returned = step, False, False, None
+        self._taken, self._dropped = taken, False
 
     def advance(self, sent=None, thrown=None):
         if self._done:
@@ -57,7 +69,13 @@ class _x_Generator:
         if type(value) is _x_Returned:
             self.returned, value = value.value, _x_END
         self._done = value is _x_END
+        if self._done:
+            self._drop()
         return value
+
+    def _drop(self):
+        for one in self._taken or ():
+            _x_drop(one)
 
     def __iter__(self):
         return self
@@ -81,6 +99,9 @@ class _x_Generator:
         return value
 
     def close(self):
+        if self._taken is not None:
+            self._done = True
+            return self._drop()
         if self._begun and not self._done:
             try:
                 value = self.advance(None, GeneratorExit("closed"))
@@ -232,6 +253,7 @@ def _x_all(values):
 
 def _x_next_of(values, *default):
     value = _x_next(_x_iter(values) if type(values) is list else values)
+    _x_drop(values)
     if value is not _x_END:
         return value
     if default:
@@ -259,7 +281,7 @@ def _x_each(values, made, wanted, spread):
             elif wanted is None or wanted(value):
                 return made(value)
         return _x_END
-    return _x_Generator(step)
+    return _x_Generator(step, [values])
 
 def _x_flat(lists):
     iterators = [None, None]
@@ -275,10 +297,10 @@ def _x_flat(lists):
             if values is _x_END:
                 return _x_END
             iterators[1] = _x_iter(values)
-    return _x_Generator(step)
+    return _x_Generator(step, [lists, *(lists if isinstance(lists, tuple) else ())])
 
 def _x_flat_each(values, made, wanted, spread):
-    return _x_flat(_x_each(values, made, wanted, spread))
+    return _x_flat(_x_dropped(_x_each(values, made, wanted, spread)))
 
 def _x_chain(*lists):
     return _x_flat(lists)
@@ -291,7 +313,7 @@ def _x_enumerate(values, start=0):
             return _x_END
         numbers[0] += 1
         return (numbers[0], value)
-    return _x_Generator(step)
+    return _x_Generator(step, [iterator])
 
 def _x_zip(*lists, strict=False):
     iterators = [_x_iter(values) for values in lists]
@@ -307,10 +329,10 @@ def _x_zip(*lists, strict=False):
                 return _x_END
             values.append(value)
         return tuple(values)
-    return _x_Generator(step)
+    return _x_Generator(step, iterators)
 
 def _x_map(function, *lists):
-    return _x_each(_x_zip(*lists), function, None, True)
+    return _x_each(_x_dropped(_x_zip(*lists)), function, None, True)
 
 def _x_filter(function, values):
     return _x_each(values, lambda value: value, function or (lambda value: value), False)
@@ -319,6 +341,7 @@ def _x_any(values):
     iterator = _x_iter(values)
     while (value := _x_next(iterator)) is not _x_END:
         if value:
+            _x_drop(values)
             return True
     return False
 
@@ -326,6 +349,7 @@ def _x_all_of(values):
     iterator = _x_iter(values)
     while (value := _x_next(iterator)) is not _x_END:
         if not value:
+            _x_drop(values)
             return False
     return True
 
@@ -343,14 +367,14 @@ def _x_islice(values, *ends):
             if at >= start and (at - start) % (step_by or 1) == 0:
                 return value
         return _x_END
-    return _x_Generator(step)
+    return _x_Generator(step, [iterator])
 
 def _x_takewhile(wanted, values):
     iterator = _x_iter(values)
     def step(sent, thrown):
         value = _x_next(iterator)
         return value if value is not _x_END and wanted(value) else _x_END
-    return _x_Generator(step)
+    return _x_Generator(step, [iterator])
 
 def _x_dropwhile(wanted, values):
     iterator, dropping = _x_iter(values), [True]
@@ -360,5 +384,5 @@ def _x_dropwhile(wanted, values):
             value = _x_next(iterator)
         dropping[0] = False
         return value
-    return _x_Generator(step)
+    return _x_Generator(step, [iterator])
 """
