@@ -93,9 +93,11 @@ def _given(url: str) -> str:
 def _troubles(found: Mapping[str, Any]) -> list[str]:
     """Return a sentence for each thing that is not well."""
     told = ["It is shutting down."] if found.get("stopping") else []
-    if not found["ready"] and not told and not found.get("keys"):
-        told.append("It is not ready: servers are still being connected for the first time.")
     servers: Mapping[str, Mapping[str, Any]] = found.get("servers", {})
+    if not found["ready"] and not (told or found.get("keys") or found.get("pins")):
+        starting = any(server["state"] == "starting" for server in servers.values())
+        why = "servers are still being connected for the first time" if starting else "it waits for the database"
+        told.append(f"It is not ready: {why}.")
     away = [name for name, server in servers.items() if server["state"] not in (*_WELL, "starting")]
     if away:
         told.append(f"Not available: {', '.join(away)}.")

@@ -30,6 +30,11 @@ CHANGES: Final[dict[str, tuple[Json, list[str]]]] = {
         {"ready": False},
         ["It is not ready: servers are still being connected for the first time."],
     ),
+    "not ready for what the database has": (
+        {"ready": False, "servers": {"crm": {"state": "ready"}}},
+        ["It is not ready: it waits for the database."],
+    ),
+    "not ready for its pins": ({"ready": False, "pins": "cannot be read"}, ["pins: cannot be read"]),
     "not ready for its keys": ({"ready": False, "keys": "cannot be read"}, ["keys: cannot be read"]),
     "a server is away": ({"servers": {"crm": {"state": "unavailable"}}}, ["Not available: crm."]),
     "a server hangs": (
