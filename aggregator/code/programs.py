@@ -320,7 +320,7 @@ class ProgramCalls:
             RpcError: it has none.
             CallFailed: it asked too often.
         """
-        params = {**asked, "_meta": self._meta} if self._meta else asked
+        first = params = {**asked, "_meta": self._meta} if self._meta else asked
         host, call = self._caller.host, self.call
         state: Any = None
         try:
@@ -345,7 +345,8 @@ class ProgramCalls:
                     await asyncio.sleep(_PAUSE)
                 if "requestState" in result:
                     more["requestState"] = state
-                params = {**params, **more}
+                # A state counts for the next round alone.
+                params = {**first, **more}
             raise CallFailed(f"It asked {ROUNDS} times and has not come to an end.")
         except BaseException:
             # The server may still wait for an answer, which this program does not bring it any more.

@@ -53,13 +53,6 @@ class ChangeLog:
         """Write a change that every process is notified of."""
         await self._engine.publish(subject, body)
 
-    async def remove(self, before: float) -> int:
-        """Remove old changes, but for the newest of each subject; return how many. `before`: seconds since 1970."""
-        newest = select(func.max(changes.c.seq)).group_by(changes.c.subject)
-        async with self._engine.write() as connection:
-            old = delete(changes).where(changes.c.at < before, changes.c.seq.not_in(newest))
-            return (await connection.execute(old)).rowcount
-
     async def run_wakes(self, wake: OnWoken) -> None:
         """Call `wake` soon after any process of a database server has written a change, until cancelled.
 

@@ -83,6 +83,15 @@ async def test_a_call_that_only_has_to_be_repeated_is_repeated_after_a_pause(mon
     assert {tuple(one["_meta"]) for one in rounds.sent} == {("com.example/a",)}, "the token is of the program"
 
 
+async def test_a_state_counts_for_the_next_round_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round without one is answered without one (2026-07-28, multi round-trip requests)."""
+    stateless = {"resultType": "input_required", "inputRequests": {"k": {"method": "roots/list"}}}
+    rounds = Rounds(monkeypatch, asks("a"), stateless, DONE)
+    assert await rounds.calls.function(CALL) == '"did"'
+    told = [(one.get("requestState"), one.get("inputResponses")) for one in rounds.sent]
+    assert told == [(None, None), ("a", {}), (None, {"k": {"to": "roots/list"}})]
+
+
 async def test_a_call_that_comes_to_no_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its server hears of it, by the last state."""
     rounds = Rounds(monkeypatch, *(asks(str(at)) for at in range(ROUNDS + 1)))

@@ -65,7 +65,7 @@ class Completing:
         self.connect(can, version)
         read_only: Any = SimpleNamespace(
             view=lambda request: None,
-            find=self._done(SimpleNamespace(name="one.ask", own="ask", upstream=self.upstream)),
+            find=self._done(SimpleNamespace(name="one.ask", own="ask", own_now="ask", upstream=self.upstream)),
             without_asking=self._done(()),
             questions=lambda guards, request: None,
             noted=lambda guards, request, answer: answer,
