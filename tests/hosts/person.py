@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -21,6 +22,8 @@ if sys.platform != "win32":
 ROOT = Path(__file__).parents[2]
 CLAUDE = Path(".config") / "Claude" / "claude_desktop_config.json"
 CURSOR = Path(".cursor") / "mcp.json"
+# Seconds.
+_PRESSES_AGAIN = 1.0
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,12 @@ class Person:
         os.write(keyboard, answers.encode())
         shown = b""
         while True:
+            if interrupt and b"[y/N]" in shown:
+                program.send_signal(signal.SIGINT)
+                # A signal that comes just before Python begins to read interrupts nothing: a person presses again.
+                interrupt = not select.select([keyboard], [], [], _PRESSES_AGAIN)[0]
+                if interrupt:
+                    continue
             try:
                 part = os.read(keyboard, 4096)
             except OSError:  # Linux says so when the program has closed the terminal
@@ -84,9 +93,6 @@ class Person:
             if not part:
                 break
             shown += part
-            if interrupt and b"[y/N]" in shown:
-                program.send_signal(signal.SIGINT)
-                interrupt = False
         os.close(keyboard)
         assert program.wait(30) in (0, 1, -signal.SIGINT)
         return shown.decode()
