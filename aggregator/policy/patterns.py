@@ -93,7 +93,7 @@ class Target:
 
     @property
     def as_sent(self) -> "Target | None":
-        """The same target by the name that its server gives it now; None if that is its own."""
+        """The same target under the name that its server uses now; None if the name has not changed."""
         return replace(self, name=self.sent_as, sent_as="") if self.sent_as else None
 
     @property

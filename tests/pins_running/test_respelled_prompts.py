@@ -7,8 +7,15 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from aggregator.app.policies import read_policies
 from aggregator.config.settings import AuditConfig
 from aggregator.domain.errors import RpcError
+from aggregator.domain.missing import InsufficientScope
+from aggregator.domain.principal import Principal, TokenFacts
+from aggregator.flow.gateway.hook import _flow_of
+from aggregator.gateway.reads.permission import require_scopes
+from aggregator.gateway.resolved_item import ResolvedItem
+from aggregator.gateway.views.views import View
 from aggregator.storage.database import open_database
 from aggregator.storage.records import SERVED
 from aggregator.storage.tables import mcp_tool_call_log
@@ -179,3 +186,23 @@ async def test_completions_and_the_header_have_the_sent_name(shop: ChangingServe
             assert answer["completion"]["values"] == ["write_note"]
     sent = [seen for seen in raw.seen if seen.method == "prompts/get"]
     assert [(one.headers["mcp-name"], one.message["params"]["name"]) for one in sent] == [("write_note", "write_note")]
+
+
+@pytest.mark.parametrize("named", ["write-note", "write_note"])
+async def test_labels_and_scopes_by_either_name_count(shop: ChangingServer, named: str) -> None:
+    """What a rule says of a prompt it says of the served one: reading it brings the label, and needs the scope."""
+    item = f"prompt:shop.{named}"
+    agent = {"allow": ["prompt:shop.*"], "scopes": {item: ["notes:read"]}}
+    policies = shop.folder / "policies"
+    policies.mkdir()
+    flow = {"labels": {"secret": [item]}, "flow": [{"after": "secret", "calls": "secret", "then": "deny"}]}
+    who = [{"subject": "ann", "agent": "ann"}]
+    (policies / "main.yaml").write_text(json.dumps({"agents": {"ann": agent}, "who": who, **flow}))
+    async with running(shop.config(), storage=shop.storage) as harness:
+        upstream = harness.app.upstreams["shop"]
+        found = ResolvedItem("prompt", upstream, "write-note", "shop.write-note", sent_as="write_note")
+        token = TokenFacts("https://login.example", "ann")
+        view = View(Principal("ann", token=token), read_policies(policies).rulebook, {})
+        assert _flow_of(view, found).labels == {"secret"}
+        with pytest.raises(InsufficientScope, match="notes:read"):
+            require_scopes(found, view)

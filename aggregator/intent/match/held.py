@@ -1,4 +1,4 @@
-"""What a server holds: the nouns of its tools, and those of every server, in the words of a clause.
+"""The nouns of a server's tools, and nouns that fit every server, in the words of a clause.
 
 Law: a function reads the first words of a text, and never a list of tools.
 """
