@@ -18,6 +18,7 @@ from aggregator.config.settings import (
     FrontendConfig,
     HttpConfig,
     LogConfig,
+    PathText,
     RedactConfig,
     SearchConfig,
     SecretsConfig,
@@ -121,7 +122,7 @@ class Config(ConfigModel):
         description="The longest `server__tool` name. Hosts put up to 17 characters before it and stop at 64.",
         examples=[64],
     )
-    policies: str = Field(
+    policies: PathText = Field(
         default="policies",
         min_length=1,
         description="The folder of the policy files, relative to the configuration file's. If it holds no file, "

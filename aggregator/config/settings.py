@@ -65,6 +65,12 @@ def _compiles(pattern: str) -> str:
     return pattern
 
 
+def _nameable(path: str) -> str:
+    if "\0" in path:
+        raise ValueError("expected a path without the character NUL, which no system takes")
+    return path
+
+
 def _proxy(text: str) -> str:
     return str(parse_network(text))
 
@@ -87,6 +93,7 @@ def _trace_url(url: str) -> str:
 
 
 Expression = Annotated[str, AfterValidator(_compiles)]
+PathText = Annotated[str, AfterValidator(_nameable)]
 Proxy = Annotated[str, AfterValidator(_proxy)]
 OwnUrl = Annotated[str, AfterValidator(_own_url)]
 TraceUrl = Annotated[str, AfterValidator(_trace_url)]

@@ -146,6 +146,7 @@ def test_what_a_misspelt_key_at_the_root_should_have_said_is_not_done_without(
         ({"storage": 5}, "storage"),
         ({"policies": "${NO_SUCH_VARIABLE}/rules"}, "policies"),
         ({"policies": ["rules"]}, "policies"),
+        ({"policies": "ru\0les"}, "policies"),
         ({"audit": "strict"}, "audit"),
         ({"audit": {"chain_key": "short"}}, "audit.chain_key"),
         ({"audit": {"chain_key": "${NO_SUCH_VARIABLE}"}}, "audit.chain_key"),

@@ -122,7 +122,7 @@ def _modes(paths: Iterable[Path]) -> list[FileMode]:
     for path in paths:
         try:
             status = path.stat()
-        except OSError:
+        except (OSError, ValueError):
             continue
         mode = status.st_mode & 0o777 if os.name == "posix" else None
         found.append(FileMode(path, mode, status.st_mtime, rights_of_others(path)))
