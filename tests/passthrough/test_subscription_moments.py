@@ -171,3 +171,13 @@ async def test_subscriptions_go_with_the_server_that_is_configured_now() -> None
     here.all.reconfigure()
     assert len(here.all) == 0
     assert here.all._hosts[here.host].uris == {}
+
+
+async def test_a_resource_is_told_under_the_uri_that_its_host_gave_last() -> None:
+    """It is one subscription however it is spelled; nothing is kept for a host that is gone."""
+    here = Here()
+    for requested in ("A", "a"):
+        await here.all.subscribe(here.host, here.found(A, requested))
+        assert (here.server.wanted, here.change(A)) == ([A], [requested])
+    here.all.remove_host(here.host)
+    assert (here.server.wanted, len(here.all._hosts)) == ([], 0)

@@ -1,17 +1,21 @@
 """What the rules mean: one line of a table per sentence of the guide."""
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from aggregator.domain.principal import Principal
+from aggregator.domain.principal import Principal, TokenFacts
+from aggregator.gateway.views.views import View
 from aggregator.policy.inherit import SMALLEST, STRICTNESS
 from aggregator.policy.limits import COUNTED
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import AgentRules, Rulebook
 
 from .build import READ_ONLY, book, tool, verdict
+
+IDEMPOTENT = {"idempotentHint": True}
 
 
 def one(**body: Any) -> Rulebook:
@@ -83,6 +87,9 @@ def test_patterns(body: dict[str, Any], name: str, expected: str) -> None:
         ({"idempotent": "confirm"}, {"idempotentHint": True}, True, "confirm"),
         ({"idempotent": "confirm"}, READ_ONLY, True, "confirm"),
         ({"destructive": "confirm", "open_world": "deny"}, None, False, "deny"),
+        ({"destructive": "allow", "open_world": "deny"}, None, False, "deny"),
+        ({"destructive": "allow", "open_world": "confirm", "idempotent": "deny"}, IDEMPOTENT, True, "deny"),
+        ({"destructive": "deny", "idempotent": "confirm"}, {"destructiveHint": False}, True, "allow"),
         ({"read_only": "confirm"}, {"readOnlyHint": True, "destructiveHint": True}, True, "confirm"),
     ],
 )
@@ -185,6 +192,7 @@ def test_bindings() -> None:
                 "b": {"allow": ["*", "mall_b.mall4j.product.search"], "bindings": {"mall4j.product.search": "mall_a"}},
                 "c": {"bindings": {"mall4j.product.search": "mall_a"}},
                 "d": {"allow": ["*"]},
+                "e": {"allow": ["server:mall_a", "server:mall_b"], "bindings": {"mall4j.product.search": "mall_a"}},
             }
         }
     )
@@ -195,6 +203,7 @@ def test_bindings() -> None:
         "b": ["allow", "allow", "allow", "deny"],  # allowed by its full name
         "c": ["deny", "deny", "deny", "deny"],  # a binding grants nothing
         "d": ["allow", "allow", "allow", "allow"],
+        "e": ["allow", "deny", "allow", "deny"],  # allowed with its server alone
     }
     assert rules_of(made).binding("mall4j.product.search") == "mall_a"
     assert rules_of(made).binding("mall_a.mall4j.product.search") is None
@@ -215,6 +224,48 @@ def test_a_binding_of_a_full_name_goes_before_an_allow_of_it() -> None:
     )
     assert [verdict(made, agent, name) for agent in ("full", "plain")] == ["deny", "allow"]
     assert "binds crm.get to server spare" in rules_of(made, "full").decide(tool(name), trusted=False).reason
+
+
+def test_a_ruling_is_remembered_for_all_that_it_depends_on() -> None:
+    """One rulebook lives longer than the prefix of a server, its name for a tool, its trust and its annotations."""
+    rules = rules_of(one(allow=["p.*", "t.*"], deny=["*.now"], annotations={"destructive": "deny"}))
+    plain = tool("p.x", READ_ONLY, server="s")
+    others = [
+        (plain, True, "allow"),
+        (plain, False, "deny"),
+        (tool("p.x", server="s"), True, "deny"),
+        (tool("q.x", READ_ONLY, server="s"), True, "deny"),
+        (tool("t.x", READ_ONLY, server="s"), True, "allow"),
+        (tool("p.now", READ_ONLY, server="s"), True, "deny"),
+        (replace(plain, sent_as="now"), True, "deny"),
+    ]
+    for one_tool, trusted, expected in (*others, *reversed(others)):
+        assert rules.decide(one_tool, trusted=trusted).verdict == expected
+
+
+def test_agents_of_one_name_that_two_rules_make_have_their_own_rules() -> None:
+    """Proves: D5. Both have the claim of the token for a name, and the roles of their own rule."""
+    made = book(
+        {
+            "roles": {"reader": {"allow": ["t.get"]}, "writer": {"allow": ["t.put"]}},
+            "who": [
+                {"agent": "w-{subject}", "groups": ["writers"], "roles": ["writer"]},
+                {"agent": "w-{subject}", "groups": ["readers"], "roles": ["reader"], "tenant": "north"},
+            ],
+            "tenants": {"north": {"servers": ["n"]}},
+            "agents": {},
+        }
+    )
+    tools = {name: tool(f"t.{name}") for name in ("get", "put")}
+    for _ in range(2):
+        for group, allowed in (("writers", "put"), ("readers", "get")):
+            principal = Principal("w-ann", token=TokenFacts("i", "ann", groups=(group,)))
+            seen = {n for n, one_tool in tools.items() if made.decide(principal, one_tool, trusted=False).visible}
+            assert seen == {allowed}
+            view = View(principal, made, {})
+            assert {n for n, one_tool in tools.items() if view.is_visible(one_tool)} == {allowed}
+    other = Principal("w-bob", token=TokenFacts("i", "ann", groups=("writers",)))
+    assert made.for_principal(other) is None, "its token stands for another agent"
 
 
 def test_a_nearer_binding_counts() -> None:

@@ -10,7 +10,7 @@ from aggregator.domain.uris.exposed import unwrapped
 from aggregator.domain.uris.spellings import canonical, fault, resolved
 from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.host import Host
-from aggregator.gateway.reads.permission import decided
+from aggregator.gateway.reads.permission import may_have
 from aggregator.gateway.resolved_item import ResolvedItem
 from aggregator.gateway.views.views import View
 from aggregator.skills.uris import skill_name
@@ -66,7 +66,7 @@ class ResourceLookup:
         """Return whether a host may now read a resource, given by its server's own URI."""
         view = self._agent_items.view_of(host)
         try:
-            return decided(self.item(view, upstream, uri, uri), view).visible
+            return may_have(self.item(view, upstream, uri, uri), view)
         except OddSpelling:
             return False
 

@@ -1,0 +1,513 @@
+"""Reads of resources and prompts, each condition by itself: which are held, refused, asked about, and sent."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import pytest
+
+from aggregator.catalog.resources import ItemCatalog
+from aggregator.domain.errors import METHOD_NOT_FOUND, RpcError, UpstreamError
+from aggregator.domain.principal import Principal, TokenFacts
+from aggregator.domain.records import ItemKind, ItemRecord
+from aggregator.domain.uris.exposed import wrapped
+from aggregator.gateway.host import Host
+from aggregator.gateway.views.current import HeldItems
+from aggregator.pins.gateway.state import HeldItem
+from aggregator.upstream.lifecycle.states import StateAndReason
+from aggregator.upstream.sessions.negotiate import Negotiated
+from aggregator.upstream.sessions.session import UpstreamSession
+from tests.access.gateway_harness import FORMS, LEGACY, MODERN, make_config
+from tests.passthrough.test_policies import FakeResourceServer, ResourceHarness, agrees
+from tests.peers.back_channel import AnsweringBackChannel, FakeBackChannel
+from tests.peers.toolbox import Json
+from tests.polling import until
+
+NOTE: Final = "demo://notes/1"
+OPEN: Final = {"allow": ["server:a", "server:b"]}
+ERAS: Final = pytest.mark.parametrize("version", [LEGACY, MODERN])
+
+
+class Replying(FakeResourceServer):
+    """A server that gives the reply of a test."""
+
+    def __init__(self, server: str, log: list[tuple[str, str]]) -> None:
+        super().__init__(server, log)
+        self.replies: list[Json | Exception] = []
+        self.params: list[Json] = []
+
+    async def _answer(self, method: str, params: Json) -> Json:
+        self.params.append(params)
+        if method in ("resources/read", "prompts/get"):
+            usual = await super()._answer(method, params)
+        else:
+            usual = {"completion": {"values": ["x"]}}
+        reply = self.replies.pop(0) if self.replies else usual
+        if isinstance(reply, Exception):
+            raise reply
+        return reply
+
+
+class Desk(ResourceHarness):
+    """A gateway with the servers `a` and `b`, whose replies a test gives."""
+
+    def __init__(
+        self,
+        folder: Path,
+        rules: Json | None = None,
+        version: str = LEGACY,
+        uris: tuple[str, ...] = (NOTE,),
+        prompts: tuple[str, ...] = ("pay",),
+        **capabilities: Any,
+    ) -> None:
+        config = make_config(folder, {name: {"command": "played"} for name in ("a", "b")})
+        world = {name: (list(uris), list(prompts)) for name in ("a", "b")}
+        super().__init__(folder, world, {"agents": rules} if rules is not None else None, config)
+        self.gateway: Any = self.app.gateway
+        self.servers: dict[str, Replying] = {}
+        told = Negotiated(version, {}, {"resources": {}, "prompts": {}, "completions": {}, **capabilities}, None)
+        for name, upstream in self.app.upstreams.items():
+            self.servers[name] = server = Replying(name, self.sent)
+            upstream.shared.negotiated = told
+            upstream.shared.session = UpstreamSession(server, told, "local", {})
+
+    def records(self, server: str, kind: ItemKind, *names: str) -> list[ItemRecord]:
+        """Return the records of a server that lists these items alone."""
+        upstream, key = self.app.upstreams[server], {"template": "uriTemplate", "prompt": "name"}.get(kind, "uri")
+        before = upstream.lists[kind]
+        skill = {"frontmatter": {"name": "pay", "description": "x"}, "resources": "dynamic"} if kind == "skill" else {}
+        upstream.lists.put(kind, [{"name": name, key: name, **skill} for name in names])
+        self.app.updates.rebuild()
+        found = [one for one in self.gateway.resources.items if (one.server, one.kind) == (server, kind)]
+        upstream.lists.put(kind, before)
+        self.app.updates.rebuild()
+        assert len(found) == len(names)
+        return found
+
+    def show(self, server: str, kind: ItemKind, *names: str) -> None:
+        """Have a server list these items."""
+        more = self.records(server, kind, *names)
+        self.gateway._current.resources = ItemCatalog([*self.gateway.resources.items, *more])
+
+    def hold(self, server: str, kind: Literal["template", "prompt", "skill"], name: str, **why: Any) -> None:
+        """Have an item of a server wait for an approval."""
+        shown = self.gateway.resources
+        held = HeldItem(server, kind, name, "its description changed", **why)
+        items = ItemCatalog(self.records(server, kind, name))
+        self.gateway._current.resources = shown
+        self.gateway._current.held = HeldItems(items=items, why={(server, kind, name): held})
+
+    async def ask(self, host: Host, method: str, params: Json, channel: FakeBackChannel | None = None) -> Json:
+        try:
+            return await super().ask(host, method, params, channel)
+        except UpstreamError as error:
+            return {"error": {"code": 0, "message": error.message, "data": {"code": error.code}}}
+
+    async def read(self, host: Host, own: str = NOTE, server: str = "a", **more: Any) -> Json:
+        return await self.ask(host, "resources/read", {"uri": wrapped(server, own), **more})
+
+    async def get(self, host: Host, name: str = "a.pay", channel: FakeBackChannel | None = None, **more: Any) -> Json:
+        return await self.ask(host, "prompts/get", {"name": name, **more}, channel)
+
+
+def code(answer: Json) -> Any:
+    """Return the word for the end of a read: `read`, the code in the data of its error, or the number of that."""
+    if "result" in answer:
+        return "read"
+    data = answer["error"].get("data")
+    return data.get("code", answer["error"]["code"]) if isinstance(data, dict) else answer["error"]["code"]
+
+
+# The agents' rules besides those that allow everything; what else is listed; the URI that is read; how that ends.
+Row = tuple[Json, Mapping[str, tuple[ItemKind, str]], tuple[str, str], str]
+ID, ANY = "demo://notes/{id}", "demo://notes/{+rest}"
+HELD_TEMPLATES: Final[dict[str, Row]] = {
+    "it alone leads there": ({}, {}, ("a", "demo://notes/2"), "item_held"),
+    "itself": ({}, {}, ("a", ID), "item_held"),
+    "it does not lead there": ({}, {}, ("a", "demo://other/2"), "read"),
+    "the server lists it": ({}, {}, ("a", NOTE), "read"),
+    "another template leads there": ({}, {"a": ("template", ANY)}, ("a", "demo://notes/2"), "read"),
+    "another that leads elsewhere": ({}, {"a": ("template", "demo://x/{id}")}, ("a", "demo://notes/2"), "item_held"),
+    "one of another server": ({}, {"b": ("template", ANY)}, ("a", "demo://notes/2"), "item_held"),
+    "one that is not for this agent": (
+        {"deny": [f"resource:a.{ANY}"]}, {"a": ("template", ANY)}, ("a", "demo://notes/2"), "item_held",
+    ),
+    "the other server has it": ({}, {}, ("b", "demo://notes/2"), "read"),
+    "it is not for this agent": ({"deny": [f"resource:a.{ID}"]}, {}, ("a", "demo://notes/2"), "read"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", HELD_TEMPLATES)
+async def test_what_a_held_template_alone_leads_to_is_held(tmp_path: Path, case: str) -> None:
+    """For the agents that would see the template, until another item of the same server leads there."""
+    rules, shown, (server, own), ends = HELD_TEMPLATES[case]
+    desk = Desk(tmp_path, {"one": {**OPEN, **rules}})
+    for other, (kind, name) in shown.items():
+        desk.show(other, kind, name)
+    desk.hold("a", "template", ID)
+    assert code(await desk.read(desk.host("one"), own, server)) == ends
+    assert desk.sent == ([(server, own)] if ends == "read" else [])
+
+
+@ERAS
+async def test_what_lies_in_a_held_skill_is_held_for_those_who_may_have_it(tmp_path: Path, version: str) -> None:
+    desk = Desk(tmp_path, {"one": OPEN, "two": {**OPEN, "deny": ["skill:a.pay"], "denials": "hidden"}})
+    desk.hold("a", "skill", "skill://pay/SKILL.md")
+    one, two = (desk.host(agent, version) for agent in ("one", "two"))
+    inside, beside = "skill://pay/notes.md", "skill://other/notes.md"
+    assert code(await desk.read(one, inside)) == "item_held"
+    assert (code(await desk.read(one, beside)), code(await desk.read(one, inside, "b"))) == ("read", "read")
+    hidden = await desk.read(two, inside)
+    desk.gateway._current.held = HeldItems()
+    assert hidden == await desk.read(two, inside)
+    assert "held" not in str(hidden)
+
+
+@ERAS
+async def test_a_held_prompt_is_named_to_those_who_may_have_it(tmp_path: Path, version: str) -> None:
+    """Its name before, too, is told to agents that may have a prompt of that name."""
+    rules: Json = {"denials": "hidden", "allow": ["prompt:a.new", "prompt:a.old"]}
+    agents = {"one": rules, "two": {**rules, "deny": ["prompt:a.new"]}, "three": {**rules, "deny": ["prompt:a.old"]}}
+    desk = Desk(tmp_path, agents, prompts=())
+    desk.hold("a", "prompt", "new", before="old", approved=1.0)
+    one, two, three = [await desk.get(desk.host(agent, version), "a.new") for agent in agents]
+    assert (code(one), code(three)) == ("item_held", "item_held")
+    assert ["`old`" in str(answer) for answer in (one, three)] == [True, False]
+    desk.gateway._current.held = HeldItems()
+    assert two == await desk.get(desk.host("two", version), "a.new")
+
+
+async def test_a_prompt_that_is_held_when_its_server_has_started_is_held(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, {"one": OPEN}, prompts=())
+    upstream = desk.app.upstreams["a"]
+    upstream.lifecycle.current = StateAndReason("starting", since=0.0)
+
+    async def start(*_: Any) -> None:
+        upstream.lifecycle.current = StateAndReason("ready", since=0.0)
+        desk.hold("a", "prompt", "pay")
+
+    desk.gateway._supervisor.wait_tried = start
+    assert code(await desk.get(desk.host("one"))) == "item_held"
+
+
+async def test_a_server_is_started_for_those_who_may_have_its_prompts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also that it is away is told to them alone."""
+    desk = Desk(tmp_path, {"one": OPEN, "two": {**OPEN, "deny": ["prompt:a.*"]}}, prompts=())
+    upstream, started = desk.app.upstreams["a"], list[str]()
+    monkeypatch.setattr(upstream, "start", lambda: started.append("a"))
+    known, upstream.shared.negotiated = upstream.shared.negotiated, None
+    for agent, starts in (("two", []), ("one", ["a"])):
+        await desk.get(desk.host(agent))
+        assert started == starts
+    upstream.shared.negotiated = known
+    await desk.get(desk.host("one"))
+    assert started == ["a"], "it has been connected"
+    upstream.lifecycle.current = StateAndReason("unavailable", since=0.0)
+    assert [code(await desk.get(desk.host(agent))) for agent in ("one", "two")] == ["upstream_unavailable", -32602]
+
+
+@pytest.mark.parametrize(
+    ("takes", "arguments", "ends"),
+    [
+        (None, {"key": "1"}, "read"),
+        (frozenset(), {"key": "1"}, "invalid_arguments"),
+        (frozenset(), {"other": "1"}, "read"),
+        (frozenset(), {}, "read"),
+        (frozenset(), None, "read"),
+        (frozenset({"key"}), {"key": "1"}, "read"),
+    ],
+)
+async def test_arguments_that_a_server_takes_no_more(
+    tmp_path: Path, takes: frozenset[str] | None, arguments: Json | None, ends: str
+) -> None:
+    """An approved prompt whose server takes less of it, or nothing at all."""
+    desk = Desk(tmp_path)
+    (record,) = [one for one in desk.gateway.resources.items if (one.server, one.kind) == ("a", "prompt")]
+    definition = {"name": "pay", "arguments": [{"name": "key"}]}
+    desk.gateway._current.resources = ItemCatalog([replace(record, definition=definition, takes=takes)])
+    more: Json = {} if arguments is None else {"arguments": arguments}
+    assert code(await desk.get(desk.host("one"), **more)) == ends
+    assert len(desk.sent) == (ends == "read")
+
+
+NAMED: Final = {"uri": NOTE, "why": "x"}
+
+
+@pytest.mark.parametrize(
+    ("spoken", "number", "data", "missing"),
+    [
+        (LEGACY, -32002, None, True),
+        (LEGACY, METHOD_NOT_FOUND, None, True),
+        (LEGACY, -32602, None, False),
+        (LEGACY, -32602, {"why": "x"}, False),
+        (LEGACY, -32602, NAMED, True),
+        (MODERN, -32602, None, True),
+        (MODERN, -32602, NAMED, True),
+        (MODERN, -32002, NAMED, True),
+        (MODERN, -32000, NAMED, False),
+    ],
+)
+@ERAS
+async def test_a_missing_resource_is_told_from_another_error(
+    tmp_path: Path, spoken: str, number: int, data: Json | None, missing: bool, version: str
+) -> None:
+    """By the codes of each revision (SEP-2164); a missing one is named as the host named it."""
+    desk = Desk(tmp_path, version=spoken)
+    desk.servers["a"].replies = [RpcError(number, "no", data)]
+    error = (await desk.read(desk.host("one", version)))["error"]
+    if not missing:
+        assert (error["code"], error["message"], error.get("data")) == (number, "no", data)
+        return
+    assert error["code"] == (-32602 if version == MODERN else -32002)
+    assert error["data"] == {**(data or {}), "uri": wrapped("a", NOTE)}
+
+
+@pytest.mark.parametrize(("number", "ends"), [(METHOD_NOT_FOUND, "Unknown prompt: 'a.pay'."), (-32602, "no")])
+async def test_a_server_without_prompts_has_none_of_that_name(tmp_path: Path, number: int, ends: str) -> None:
+    """Any other error of it is its own."""
+    desk = Desk(tmp_path)
+    desk.servers["a"].replies = [RpcError(number, "no")]
+    assert (await desk.get(desk.host("one")))["error"]["message"] == ends
+
+
+@pytest.mark.parametrize("contents", [None, "x", {}, {"0": {"uri": NOTE}}])
+async def test_a_read_without_contents_is_an_error_of_its_server(tmp_path: Path, contents: Any) -> None:
+    desk = Desk(tmp_path)
+    desk.servers["a"].replies = [{} if contents is None else {"contents": contents}]
+    assert code(await desk.read(desk.host("one"))) == "upstream_bad_answer"
+
+
+@pytest.mark.parametrize(
+    ("more", "kept"),
+    [({}, ("public", 60_000)), ({"inputResponses": {}}, ("private", 0))],
+)
+async def test_what_depends_on_an_answer_is_kept_for_no_other(
+    tmp_path: Path, more: Json, kept: tuple[str, int]
+) -> None:
+    """S/server/utilities/caching. Without an answer the word of the server counts, for all if there is one agent."""
+    desk = Desk(tmp_path, version=MODERN)
+    said = {"contents": [], "resultType": "complete", "ttlMs": 60_000, "cacheScope": "public"}
+    desk.servers["a"].replies = [said, said]
+    result = (await desk.read(desk.host("local", MODERN), **more))["result"]
+    assert (result["cacheScope"], result["ttlMs"]) == kept
+    keyed = Host("http", "canonical", Principal("local", key_id="k1"))
+    result = (await desk.read(keyed, **more))["result"]
+    assert (result["cacheScope"], result["ttlMs"]) == ("private", kept[1])
+
+
+# -- confirmation
+
+
+CONFIRM: Final = {"one": {**OPEN, "confirm": ["prompt:a.*", "resource:a.*"]}}
+
+
+@pytest.mark.parametrize("state", ["request.x", "confirmation.x", "x", 5])
+async def test_a_state_in_an_era_that_has_none_is_no_answer_of_a_person(tmp_path: Path, state: Any) -> None:
+    """The person is asked all the same, and nothing is sent without the answer."""
+    desk = Desk(tmp_path, CONFIRM)
+    more = {"requestState": state, "inputResponses": {"question-1": {"action": "accept", "content": {"allow": True}}}}
+    assert code(await desk.get(desk.host("one"), **more)) == "not_confirmed"
+    assert desk.sent == []
+    channel = AnsweringBackChannel(agrees)
+    assert code(await desk.get(desk.host("one", LEGACY, FORMS), channel=channel, **more)) == "read"
+    assert len(channel.asked) == 1
+
+
+def question(name: str = "key") -> Json:
+    schema = {"type": "object", "properties": {name: {"type": "string"}}}
+    return {"method": "elicitation/create", "params": {"mode": "form", "message": "Which?", "requestedSchema": schema}}
+
+
+@pytest.mark.parametrize("method", ["prompts/get", "resources/read"])
+async def test_a_read_that_a_rule_wants_confirmed_by_now_does_not_go_on(tmp_path: Path, method: str) -> None:
+    """The rule came while the host answered a question of the server: no person has agreed to the read."""
+    desk = Desk(tmp_path, {"one": OPEN}, version=MODERN)
+    host = desk.host("one", MODERN)
+    host.capabilities = FORMS
+    params: Json = {"name": "a.pay"} if method == "prompts/get" else {"uri": wrapped("a", NOTE)}
+    asks = {"resultType": "input_required", "inputRequests": {"q": question()}, "requestState": "s"}
+    for rules, ends in ((CONFIRM, -32602), ({"one": OPEN}, "read")):
+        desk.set_policies({"agents": {"one": OPEN}})
+        desk.servers["a"].replies = [asks]
+        interim = (await desk.ask(host, method, params))["result"]
+        assert interim["resultType"] == "input_required"
+        before = len(desk.sent)
+        desk.set_policies({"agents": rules})
+        answers = {"q": {"action": "accept", "content": {"key": "1"}}}
+        back = {**params, "inputResponses": answers, "requestState": interim["requestState"]}
+        answer = await desk.ask(host, method, back)
+        assert code(answer) == ends, answer
+        assert len(desk.sent) - before == (ends == "read")
+
+
+@ERAS
+async def test_no_person_is_asked_for_a_read_that_cannot_be_sent(tmp_path: Path, version: str) -> None:
+    desk = Desk(tmp_path, CONFIRM)
+    desk.app.upstreams["a"].lifecycle.current = StateAndReason("unavailable", since=0.0)
+    host = desk.host("one", version, FORMS)
+    if version == MODERN:
+        host.capabilities = FORMS
+    channel = AnsweringBackChannel(agrees)
+    answer = await desk.ask(host, "resources/read", {"uri": wrapped("a", NOTE)}, channel)
+    assert (code(answer), channel.asked) == ("upstream_unavailable", [])
+
+
+# -- scopes, and streams
+
+
+SCOPED: Final = {
+    "defaults": {**OPEN, "scopes": {"resource:a.*": ["files"], "prompt:a.*": ["files"]}},
+    "agents": {},
+    "who": [{"agent": "who-{subject}"}],
+}
+
+
+def scoped(*scopes: str, version: str | None = None) -> Host:
+    """A host of the agent `who-one`, whose token has these scopes."""
+    principal = Principal("who-one", token=TokenFacts("https://issuer", "one", scopes=frozenset(scopes)))
+    return Host("http" if version is None else "sse", "canonical", principal, version, {}, session="one")
+
+
+@pytest.mark.parametrize("version", [None, LEGACY])
+async def test_a_read_needs_the_scopes_of_its_rules(tmp_path: Path, version: str | None) -> None:
+    """So do subscriptions; what the rules want no scope for needs none."""
+    desk = Desk(tmp_path, {})
+    desk.set_policies(SCOPED)
+    less, more = scoped("other", version=version), scoped("files", version=version)
+    argument = {"name": "key", "value": ""}
+    ref = {"type": "ref/prompt", "name": "a.pay"}
+    asked: list[tuple[str, Json]] = [
+        ("resources/read", {"uri": wrapped("a", NOTE)}),
+        ("prompts/get", {"name": "a.pay"}),
+        ("completion/complete", {"ref": ref, "argument": argument}),
+    ]
+    asked += [("resources/subscribe", {"uri": wrapped("a", NOTE)})] if version == LEGACY else []
+    for method, params in asked:
+        answer = await desk.ask(less, method, params)
+        assert (code(answer), answer["error"]["data"]["scopes"]) == ("insufficient_scope", ["files", "other"]), method
+        assert desk.servers["a"].params == []
+    assert code(await desk.read(less, server="b")) == "read"
+    assert [code(await desk.ask(more, *one)) for one in asked[:3]] == ["read"] * 3
+
+
+class Stream:
+    """A `subscriptions/listen` of a host, which hears of changes until it is closed."""
+
+    def __init__(self, desk: Desk, host: Host, wanted: Any) -> None:
+        self.channel = FakeBackChannel()
+        self.task = asyncio.ensure_future(
+            desk.ask(host, "subscriptions/listen", {"notifications": wanted}, self.channel)
+        )
+
+    async def honoured(self) -> Any:
+        """Return what was acknowledged, which comes first."""
+        await until(lambda: self.channel.notifications or self.task.done())
+        method, params = self.channel.notifications[0]
+        assert method == "notifications/subscriptions/acknowledged"
+        return params["notifications"]
+
+    async def close(self) -> None:
+        self.task.cancel()
+        await asyncio.wait([self.task])
+
+
+def telling(folder: Path, rules: Json | None = None) -> Desk:
+    """Two servers with resources, of which `a` tells of their changes."""
+    desk = Desk(folder, rules)
+    for name, upstream in desk.app.upstreams.items():
+        can = {"resources": {"subscribe": name == "a"}, "prompts": {}}
+        upstream.shared.negotiated = Negotiated(LEGACY, {}, can, None)
+    return desk
+
+
+URIS: Final = [wrapped("a", NOTE), wrapped("b", NOTE), "demo://none/1"]
+WANTED: Final[dict[str, tuple[Json, Json]]] = {
+    "lists": (
+        {"toolsListChanged": True, "promptsListChanged": 1, "resourcesListChanged": "yes"},
+        {"toolsListChanged": True},
+    ),
+    "resources": ({"resourceSubscriptions": [*URIS, 7, None]}, {"resourceSubscriptions": URIS[:1]}),
+    "a text for a list": ({"resourceSubscriptions": URIS[0]}, {}),
+    "an object for a list": ({"resourceSubscriptions": {URIS[0]: True}}, {}),
+    "nothing": ({}, {}),
+    "no list": ({"toolsListChanged": False, "resourceSubscriptions": None}, {}),
+}
+
+
+@pytest.mark.parametrize("case", WANTED)
+async def test_a_stream_says_what_it_tells_of(tmp_path: Path, case: str) -> None:
+    """What it cannot tell of is left out; nothing of it is left at its end."""
+    wanted, honoured = WANTED[case]
+    desk = telling(tmp_path)
+    stream = Stream(desk, desk.host("one", MODERN), wanted)
+    assert await stream.honoured() == honoured
+    assert len(desk.gateway._subscriptions) == len(honoured.get("resourceSubscriptions", ()))
+    await stream.close()
+    assert len(desk.gateway._subscriptions) == 0
+    assert desk.gateway.list_changes._streams == set()
+
+
+async def test_a_stream_tells_of_what_its_agent_may_read_alone(tmp_path: Path) -> None:
+    """By the rules, and by the scopes of its token."""
+    desk = telling(tmp_path, {"one": OPEN, "two": {**OPEN, "deny": ["resource:a.*"]}})
+    wanted = {"resourceSubscriptions": URIS}
+    hosts = [desk.host("one", MODERN), desk.host("two", MODERN)]
+    streams = [Stream(desk, host, wanted) for host in hosts]
+    heard = [(await stream.honoured()).get("resourceSubscriptions") for stream in streams]
+    desk.set_policies(SCOPED)
+    streams += [Stream(desk, scoped(scope), wanted) for scope in ("other", "files")]
+    heard += [(await stream.honoured()).get("resourceSubscriptions") for stream in streams[2:]]
+    assert heard == [URIS[:1], None, None, URIS[:1]]
+    for stream in streams:
+        await stream.close()
+
+
+async def test_a_stream_tells_of_nothing_before_it_is_acknowledged(tmp_path: Path) -> None:
+    """S/basic/patterns/subscriptions: the acknowledgement is the first message."""
+    desk = telling(tmp_path)
+    upstream = desk.app.upstreams["a"]
+    told = asyncio.Event()
+
+    async def agree(*_: Any) -> None:
+        desk.gateway._subscriptions.resource_updated(upstream, [NOTE], NOTE)
+        desk.gateway._subscriptions._notify()
+        told.set()
+
+    upstream.wait_subscribed = agree  # type: ignore[method-assign, assignment]
+    stream = Stream(desk, desk.host("one", MODERN), {"resourceSubscriptions": URIS})
+    assert await stream.honoured() == {"resourceSubscriptions": URIS[:1]}
+    assert told.is_set()
+    assert len(stream.channel.notifications) == 1
+    desk.gateway._subscriptions.resource_updated(upstream, [NOTE], NOTE)
+    desk.gateway._subscriptions._notify()
+    assert stream.channel.notifications[1][1]["uri"] == URIS[0]
+    await stream.close()
+
+
+async def test_who_lost_a_scope_hears_of_the_resource_no_more(tmp_path: Path) -> None:
+    """A rule that came later wants a scope that the token of a listening host lacks."""
+    desk = telling(tmp_path, {})
+    desk.set_policies({**SCOPED, "defaults": OPEN})
+    stream = Stream(desk, scoped("other"), {"resourceSubscriptions": URIS})
+    assert await stream.honoured() == {"resourceSubscriptions": URIS[:1]}
+    heard = []
+    for rules in ({**SCOPED, "defaults": OPEN}, SCOPED):
+        desk.set_policies(rules)
+        desk.gateway._subscriptions.resource_updated(desk.app.upstreams["a"], [NOTE], NOTE)
+        desk.gateway._subscriptions._notify()
+        heard.append(len(stream.channel.notifications) - 1)
+    assert heard == [1, 1]
+    await stream.close()
+
+
+@pytest.mark.parametrize("version", [None, LEGACY])
+async def test_no_read_begins_once_the_process_ends(tmp_path: Path, version: str | None) -> None:
+    desk = Desk(tmp_path)
+    desk.gateway.drain.start(5.0)
+    for answer in (await desk.read(desk.host("one", version or MODERN)), await desk.get(desk.host("one"))):
+        assert "shut" in answer["error"]["message"] or "restart" in answer["error"]["message"], answer
+    assert desk.sent == []
