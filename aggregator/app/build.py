@@ -127,7 +127,7 @@ def build_app(
     missing = left_out(features)
     redactor = redactor or Redactor()
     kept_at = storage if keeps_records else None
-    live = read_policies(policies) if isinstance(policies, Path) else policies
+    live = read_policies(policies, named=config.names_policies) if isinstance(policies, Path) else policies
     views = Views(live, trusted_servers(config))
     refuse_missing(missing, config, views, storage)
     database = LazyDatabase(storage, config.audit.chain_key)

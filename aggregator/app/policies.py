@@ -11,9 +11,9 @@ from aggregator.policy.live import LivePolicies
 from aggregator.schemas.fault import UnusableSchema
 
 
-def read_policies(folder: Path) -> LivePolicies:
-    """Return the policies of a folder, with the JSON Schemas in them checked."""
-    return LivePolicies(folder, _check_schema)
+def read_policies(folder: Path, *, named: bool = False) -> LivePolicies:
+    """Return the policies of a folder, with the JSON Schemas in them checked; `named`: the configuration names it."""
+    return LivePolicies(folder, _check_schema, named=named)
 
 
 def view_at_start(live: LivePolicies, config: Config, agent: str | None) -> View:

@@ -72,16 +72,17 @@ def run(
 
 
 def _read_policies(loaded: Loaded) -> "LivePolicies | None":
-    """Return the policies; None without a folder for them."""
+    """Return the policies; None without a folder for them, if the configuration names none."""
     try:
-        os.stat(loaded.policies)
+        os.lstat(loaded.policies)
     except FileNotFoundError:
-        return None
+        if not loaded.config.names_policies:
+            return None
     except OSError:
         pass  # such a folder allows no agent anything
     from aggregator.app.policies import read_policies
 
-    return read_policies(loaded.policies)
+    return read_policies(loaded.policies, named=loaded.config.names_policies)
 
 
 def _instructions(config: Config, live: "LivePolicies | None", agent: str | None) -> str:

@@ -87,11 +87,6 @@ class Loaded:
         return self._folder / self.config.policies
 
     @property
-    def lacks_policies(self) -> bool:
-        """True if the configuration names a folder of policy files that does not exist."""
-        return "policies" in self.config.model_fields_set and not self.policies.exists()
-
-    @property
     def storage(self) -> str | None:
         """The URL of the database, if one is configured; a relative path in it is resolved from the file's folder.
 

@@ -126,7 +126,8 @@ class Config(ConfigModel):
         default="policies",
         min_length=1,
         description="The folder of the policy files, relative to the configuration file's. If it holds no file, "
-        "one local agent may do everything.",
+        "one local agent may do everything. If a folder named here does not exist at the start, no agent "
+        "may do anything.",
         examples=["/etc/aggregator/policies"],
     )
     storage: str | None = Field(
@@ -170,6 +171,11 @@ class Config(ConfigModel):
     def left_out(self) -> tuple[LeftOutEntry, ...]:
         """The entries of the file that cannot be used."""
         return self._left_out
+
+    @property
+    def names_policies(self) -> bool:
+        """True if the folder of the policy files is named, and not the usual one."""
+        return "policies" in self.model_fields_set
 
     def with_entries(self, servers: tuple[ServerConfig, ...], left_out: Iterable[LeftOutEntry]) -> Self:
         """Return the configuration with these servers, and the entries that cannot be used."""

@@ -111,7 +111,7 @@ CODES: Final[Mapping[str, CodeMeaning]] = {
     "issuer_unreadable": _code("error", "the metadata of an issuer cannot be read, or is that of another issuer"),
     "public_url_missing": _code("warning", "users elsewhere cannot connect accounts without `http.public_url`"),
     # policies and keys
-    "policy_folder_missing": _code("warning", "the named folder of policies does not exist"),
+    "policy_folder_missing": _code("error", "the named folder of policies does not exist"),
     "policy_broken": _code("error", "a policy file has an error"),
     "policy_warning": _code("warning", "a rule has no effect, or names something that does not exist"),
     "policy_agent_unknown": _code("error", "the policies do not know the agent"),

@@ -1,4 +1,4 @@
-"""Fixes that are safe without asking: too wide permissions, and a missing folder.
+"""Fixes that are safe without asking: too wide permissions.
 
 Law: no file becomes more open, and no content changes.
 """
@@ -32,16 +32,6 @@ def mend(findings: Iterable[CheckFinding]) -> Iterator[AppliedFix]:
             continue
         if finding.code in _KEPT:
             yield _narrowed(finding.code, Path(finding.where), _KEPT[finding.code])
-        elif finding.code == "policy_folder_missing":
-            yield _made(finding.code, Path(finding.where))
-
-
-def _made(code: str, path: Path) -> AppliedFix:
-    try:
-        path.mkdir(mode=0o755, parents=True, exist_ok=True)
-    except OSError as error:
-        return AppliedFix(code, f"{path}: the folder cannot be made: {error.strerror}.", done=False)
-    return AppliedFix(code, f"{path}: the folder was made; it is empty.", done=True)
 
 
 def _narrowed(code: str, path: Path, kept: int) -> AppliedFix:

@@ -46,9 +46,10 @@ class LivePolicies:
     agents that the rules in force allow nothing.
     """
 
-    def __init__(self, folder: Path, check_schema: CheckSchema | None = None) -> None:
-        """Read the folder. `check_schema` finds mistakes in a JSON Schema."""
+    def __init__(self, folder: Path, check_schema: CheckSchema | None = None, *, named: bool = False) -> None:
+        """Read the folder. `check_schema` finds mistakes in a JSON Schema; `named`: an operator chose the folder."""
         self.folder = folder
+        self._named = named
         self._check_schema = check_schema
         self.rulebook: Rulebook | None = None
         self.tool_sets: Final = KeptToolSets()
@@ -122,7 +123,7 @@ class LivePolicies:
         return TriedEdit((*checked.problems, *idle_agents(new)), new, at_once(diff_steps(self.rulebook, new, sets)))
 
     def _read(self) -> CheckedPolicies:
-        sources, problems = read_folder(self.folder)
+        sources, problems = read_folder(self.folder, named=self._named)
         self.sources = tuple(sources)
         return self._check(sources, problems)
 

@@ -128,6 +128,8 @@ async def test_an_object_is_a_configuration(tmp_path: Path, monkeypatch: pytest.
         assert (await gateway.call("shop.get"))["content"][0]["text"] == "got"
     async with asyncio.timeout(BOUND), aggregator.open_gateway({**config, "policies": "policies"}) as gateway:
         assert await gateway.list() == ()
+    async with asyncio.timeout(BOUND), aggregator.open_gateway({**config, "policies": "not mounted"}) as gateway:
+        assert await gateway.list() == ()
     assert len(calls_in(tmp_path / "kept.db")) == 1
 
 

@@ -352,7 +352,9 @@ SEEDS: Final = (
         '"box.*"',
     ),
     Seed("broken policy file", "policy_broken", _policy("agents: [\n"), _good_policy),
-    Seed("folder of policies that is missing", "policy_folder_missing", _settings(policies="rules"), None, "mkdir"),
+    Seed(
+        "folder of policies that is missing", "policy_folder_missing", _settings(policies="rules"), None, "policy init"
+    ),
     Seed(
         "agent of --agent that is not known",
         "policy_agent_unknown",
@@ -368,7 +370,6 @@ SEEDS: Final = (
         _good_policy,
         "`agents:`",
     ),
-    Seed("folder of policies, made by --fix", "policy_folder_missing", _settings(policies="rules"), _fix, "mkdir"),
     Seed("key that ends soon", "key_expires_soon", _ending_key, None, "keys expire"),
     Seed("key that has ended", "key_expired", _ended_key, None, "keys expire"),
     Seed("key for an unknown agent", "key_agent_unknown", _strange_key, None, "keys revoke"),

@@ -147,7 +147,9 @@ def test_a_prefix_of_its_own_stays_so_patterns_go_on_to_match(config: Path, run:
     config.write_text('{"mcpServers": {"time": {"command": "x", "prefix": "t"}}}')
     (config.parent / "policies").mkdir()
     (config.parent / "policies" / "a.yaml").write_text("roles: {a: {allow: [t.now, server:time]}}\n")
+    (config.parent / "policies" / "B.YML").write_text("roles: {b: {deny: [server:time]}}\n")
     _, said = run("rename", "time", "clock", "--policies")
+    assert (config.parent / "policies" / "B.YML").read_text() == 'roles: {b: {deny: ["server:clock"]}}\n'
     assert (config.parent / "policies" / "a.yaml").read_text() == 'roles: {a: {allow: [t.now, "server:clock"]}}\n'
     assert "Its tools are now called" not in said
 

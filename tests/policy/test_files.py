@@ -111,6 +111,31 @@ def test_a_folder_behind_a_link_that_leads_nowhere_is_a_problem(tmp_path: Path) 
     assert read_folder(link) == ([], [])
 
 
+def test_a_named_folder_that_is_missing_allows_nothing(tmp_path: Path) -> None:
+    """F6: a disk that is not mounted, or a mistake in `policies`. The usual folder is missing until it is needed."""
+    folder = tmp_path / "policies"
+    assert not LivePolicies(folder).broken
+    live = LivePolicies(folder, named=True)
+    assert live.closed
+    assert [str(problem) for problem in live.problems] == [
+        f"error: {folder}: The folder, which `policies` names, does not exist. Mount it, correct `policies`, or run "
+        "`aggregator policy init` for a first file."
+    ]
+    before = signature(folder)
+    folder.mkdir()
+    assert not live.reload().changed
+    assert live.closed
+    (folder / "main.yaml").write_text(OPEN, encoding="utf-8")
+    assert signature(folder) != before
+    assert live.reload().changed
+    assert not live.closed
+    in_force = live.rulebook
+    (folder / "main.yaml").unlink()
+    folder.rmdir()
+    assert not live.reload().changed
+    assert (live.rulebook, live.effect, live.broken) == (in_force, BROKEN_EFFECT, True)
+
+
 def test_a_file_in_place_of_the_folder_is_no_matter_of_permissions(tmp_path: Path) -> None:
     file = tmp_path / "policies.yaml"
     file.write_text(OPEN, encoding="utf-8")

@@ -7,7 +7,6 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from aggregator.cli.runtime.logs import LogFormatter, start_logging
-from aggregator.cli.runtime.setup import load_to_serve
 from aggregator.config.servers.secrets import secrets_in
 from aggregator.domain.call_record import LogContext, TraceContext, current_call, current_trace
 from aggregator.redaction.redactor import REDACTED, Redactor
@@ -227,24 +225,6 @@ def test_everything_goes_to_stderr_from_the_level_on(capsys: pytest.CaptureFixtu
     captured = capsys.readouterr()
     assert captured.out == ""
     assert [json.loads(line)["message"] for line in captured.err.splitlines()] == [f"told {REDACTED}", "told too"]
-
-
-@pytest.mark.usefixtures("_own_log")
-@pytest.mark.parametrize(
-    ("named", "makes", "warns"),
-    [("etc/policies", "", True), ("etc/policies", "etc/policies", False), ("etc", "etc", False), (None, "", False)],
-)
-def test_a_named_folder_of_policies_that_is_missing_is_in_the_log(
-    named: str | None, makes: str, warns: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Without one, everything is open to one local agent."""
-    (tmp_path / makes).mkdir(parents=True, exist_ok=True)
-    config = tmp_path / "aggregator.json"
-    config.write_text(json.dumps({"mcpServers": {}, **({"policies": named} if named else {})}))
-    load_to_serve(config, None, False)
-    assert ("etc/policies, which `policies` names, does not exist" in capsys.readouterr().err) == warns
-    load_to_serve(config, None, False, repeats=True)
-    assert "does not exist" not in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("_own_log")

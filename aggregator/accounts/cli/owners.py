@@ -38,8 +38,8 @@ def principal_of(loaded: Loaded, agent: str | None) -> Principal:
         OperatorError: the policies know no such agent.
     """
     name = launch_agent(agent, os.environ) or LOCAL.agent_id
-    live = read_policies(loaded.policies) if loaded.policies.exists() else None
-    if live is None or live.rulebook is None:
+    live = read_policies(loaded.policies, named=loaded.config.names_policies)
+    if live.rulebook is None:
         return Principal(name)
     rules = live.rulebook.for_agent(name)
     if rules is None and agent is not None:

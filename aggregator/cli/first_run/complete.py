@@ -21,6 +21,7 @@ from aggregator.config.files.jsonfile import read_object
 from aggregator.config.servers.names import usable
 from aggregator.domain.errors import AggregatorError
 from aggregator.domain.principal import LOCAL
+from aggregator.policy.files.folder import is_policy_file
 from aggregator.storage.locate import default_url, full_url, sqlite_path
 from aggregator.storage.quick_read import key_holders, tool_names
 
@@ -111,7 +112,7 @@ class CompletionNames:
         found: list[str] = []
         with suppress(OSError):
             for path in sorted(folder.iterdir()):
-                if path.suffix in (".yaml", ".yml") and path.stat().st_size <= _LARGEST_POLICY:
+                if is_policy_file(path) and path.stat().st_size <= _LARGEST_POLICY:
                     found += _agents(path)
         return found
 

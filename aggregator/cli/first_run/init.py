@@ -24,6 +24,7 @@ from aggregator.editing.edited_file import open_file
 from aggregator.hosts.discover import FoundFile, discover
 from aggregator.hosts.every_host import HOSTS, host_named
 from aggregator.hosts.machine import this_machine
+from aggregator.policy.files.folder import is_policy_file
 from aggregator.policy.files.starter import FILE
 
 _NONE: Final = "none"
@@ -131,7 +132,7 @@ def _give_key(config: Path | None, agent: str) -> None:
         return
     named = edit.document.root.get("policies")
     folder = edit.path.absolute().parent / (named if isinstance(named, str) else "policies")
-    if not any(path.suffix in (".yaml", ".yml") for path in (folder.iterdir() if folder.is_dir() else ())):
+    if not any(map(is_policy_file, folder.iterdir() if folder.is_dir() else ())):
         write_policy(edit.path)
         file = open_file(folder / FILE, "yaml")
         file.document.put(("agents", agent), {"roles": ["everything"]})

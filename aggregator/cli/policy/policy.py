@@ -258,7 +258,9 @@ def diff(path: Path | None, file: Path, remove: bool = False, connect: bool = Fa
     """
     setup = setup_for(path)
     tools = setup.known(connect).tools or kept_tools(setup.config, setup.storage)
-    return print_difference(LivePolicies(setup.folder, check_schema), file, remove, tools, setup.trusted)
+    return print_difference(
+        LivePolicies(setup.folder, check_schema, named=setup.named), file, remove, tools, setup.trusted
+    )
 
 
 def init(path: Path | None) -> int:

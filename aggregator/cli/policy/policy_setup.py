@@ -26,11 +26,12 @@ from aggregator.policy.rulebook import Rulebook
 
 @dataclass(frozen=True)
 class PolicySetup:
-    """The folder of the policy files, and the configuration they are for, if there is one."""
+    """The folder of the policy files, and the configuration they are for, if there is one. `named`: that names it."""
 
     folder: Path
     config: Config | None
     storage: str | None = None
+    named: bool = False
 
     @property
     def servers(self) -> Mapping[str, str]:
@@ -69,7 +70,7 @@ def setup_for(path: Path | None) -> PolicySetup:
 
 def setup_of(loaded: Loaded) -> PolicySetup:
     """Return the folder of the policies of a configuration."""
-    return PolicySetup(_shown(loaded.policies), loaded.config, storage_url(loaded))
+    return PolicySetup(_shown(loaded.policies), loaded.config, storage_url(loaded), loaded.config.names_policies)
 
 
 def loaded_config(path: Path | None) -> Loaded:
@@ -96,7 +97,7 @@ async def _tools(config: Config) -> tuple[ToolRecord, ...]:
 
 def rulebook_of(setup: PolicySetup) -> tuple[Rulebook | None, list[Problem]]:
     """Return the rulebook of the files, None if they cannot be used or there are none, and their problems."""
-    checked = check_files(*read_folder(setup.folder), check_schema)
+    checked = check_files(*read_folder(setup.folder, named=setup.named), check_schema)
     rulebook = Rulebook(checked.documents) if checked.documents is not None else None
     return rulebook, list(checked.problems)
 

@@ -56,12 +56,6 @@ def load_to_serve(path: Path | None, log_level: str | None, log_json: bool, *, r
     must_start(loaded)
     for problem in loaded.problems if not repeats else ():
         log.warning("%s", problem)
-    if loaded.lacks_policies and not repeats:
-        log.warning(
-            "the folder %s, which `policies` names, does not exist, so one local agent may do everything; "
-            "`aggregator policy init` makes a first file",
-            loaded.policies,
-        )
     return loaded
 
 

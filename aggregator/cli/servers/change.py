@@ -21,6 +21,7 @@ from aggregator.domain.shell import shell_word
 from aggregator.editing.document import Path as ValuePath
 from aggregator.editing.edited_file import EditedFile, open_file
 from aggregator.editing.errors import EditError
+from aggregator.policy.files.folder import is_policy_file
 
 _SWITCH: Final = "enabled"
 _LOADED: Final = "A gateway that runs with this file loads the change by itself."
@@ -99,7 +100,7 @@ def in_policies(folder: Path, names: ServerNames, new: str | None = None) -> Ite
 
 def _files(folder: Path) -> Iterator[Path]:
     if folder.is_dir():
-        yield from (path for path in folder.iterdir() if path.suffix in (".yaml", ".yml") and path.is_file())
+        yield from (path for path in folder.iterdir() if is_policy_file(path) and path.is_file())
 
 
 def _texts(value: Any, path: ValuePath = ()) -> Iterator[tuple[ValuePath, str, bool]]:

@@ -8,7 +8,7 @@ from typing import Final
 from aggregator.config.files.report import nearest
 from aggregator.doctor.finding import CheckFinding, found
 from aggregator.domain.problems import Problem
-from aggregator.domain.shell import foreign_operands, make_folder
+from aggregator.domain.shell import foreign_operands
 
 # Tools that are named of those that one rule denies.
 _NAMED: Final = 5
@@ -43,11 +43,11 @@ def of_policies(facts: PolicyFacts) -> Iterator[CheckFinding]:
     if not facts.exists and facts.named:
         yield found(
             "policy_folder_missing",
-            f"The folder {facts.folder}, which `policies` names, does not exist, so one local agent may do everything.",
-            f"Run `{make_folder(facts.folder)}` and `aggregator policy init`, or correct `policies`.",
+            f"The folder {facts.folder}, which `policies` names, does not exist, so no agent may do anything.",
+            "Mount it, correct `policies`, or run `aggregator policy init` for a first file.",
             facts.folder,
-            safe=True,
         )
+        return
     for problem in (*facts.problems, *facts.warnings):
         code = "policy_broken" if problem.severity == "error" else "policy_warning"
         where = f"{problem.file}: {problem.where}" if problem.where else problem.file

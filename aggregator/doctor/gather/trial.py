@@ -82,7 +82,7 @@ async def try_servers(
     calls: those of the last 30 days by server. withheld: tools that no host gets by their own names until they are
     approved, as server and own name, each with the approved name under which hosts get it, or an empty one.
     """
-    live = await asyncio.to_thread(read_policies, loaded.policies)
+    live = await asyncio.to_thread(_read_policies, loaded)
     config = _searching(_bounded(loaded.config.all_started(), patience))
     noisy = _NoisyServers()
     logger = logging.getLogger(_NOISE)
@@ -107,7 +107,7 @@ async def try_servers(
 
 def untried(loaded: Loaded, calls: Mapping[str, int]) -> TrialResult:
     """Return the facts about the servers that need no connection."""
-    live = read_policies(loaded.policies)
+    live = _read_policies(loaded)
     known = _same(loaded.config.servers)
     servers = [_facts(server, loaded, known, calls, "stopped", tools=1) for server in loaded.config.servers]
     return TrialResult(servers, policies=_policies(loaded, live, None))
@@ -252,6 +252,10 @@ def _same(servers: Sequence[ServerConfig]) -> dict[str, str]:
     return found
 
 
+def _read_policies(loaded: Loaded) -> LivePolicies:
+    return read_policies(loaded.policies, named=loaded.config.names_policies)
+
+
 def _policies(loaded: Loaded, live: LivePolicies, tools: tuple[Any, ...] | None) -> PolicyFacts:
     config = loaded.config
     ids = {server.prefix or server.id: server.id for server in config.servers}
@@ -262,8 +266,8 @@ def _policies(loaded: Loaded, live: LivePolicies, tools: tuple[Any, ...] | None)
     warnings = lint(rulebook, known) if rulebook is not None and not live.broken else []
     return PolicyFacts(
         loaded.policies,
-        loaded.policies.is_dir(),
-        "policies" in config.model_fields_set,
+        os.path.lexists(loaded.policies),
+        config.names_policies,
         live.problems,
         warnings,
         tuple(rulebook.agents) if rulebook is not None and not live.broken else None,

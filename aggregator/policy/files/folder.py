@@ -16,6 +16,7 @@ _ATTEMPTS: Final = 3
 _ENDINGS: Final = (".yaml", ".yml")
 # Editors of Windows may add this, and the system does not show it.
 _ADDED: Final = ".txt"
+_MAKE: Final = "Mount it, correct `policies`, or run `aggregator policy init` for a first file."
 
 # Returns the mistake in a JSON Schema, or None.
 CheckSchema = Callable[[Mapping[str, Any]], str | None]
@@ -38,19 +39,19 @@ class CheckedPolicies:
     found: bool
 
 
-def read_folder(folder: Path) -> tuple[list[PolicySource], list[Problem]]:
-    """Read the `*.yaml` and `*.yml` files directly in a folder, as of one moment.
+def read_folder(folder: Path, *, named: bool = False) -> tuple[list[PolicySource], list[Problem]]:
+    """Read the `*.yaml` and `*.yml` files directly in a folder, as of one moment. `named`: an operator chose it.
 
-    A missing folder is an empty one; a link that leads nowhere is a problem, and so is `main.yaml.txt`: an error if no
-    file counts, since everything would be allowed then.
+    A missing folder is an empty one; a problem if it is `named`, or a link that leads nowhere. So is `main.yaml.txt`:
+    an error if no file counts, since everything would be allowed then.
     """
     problems: list[Problem] = []
     sources: list[PolicySource] = []
     for _ in range(_ATTEMPTS):  # again, if an editor was writing meanwhile
         problems.clear()
-        before = _listed(folder, problems)
+        before = _listed(folder, problems, named=named)
         sources = [source for path in before if (source := _read(path, problems))]
-        if _listed(folder, []) == before:
+        if _listed(folder, [], named=named) == before:
             break
     return sources, problems
 
@@ -77,7 +78,7 @@ def revision(sources: Iterable[PolicySource]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _listed(folder: Path, problems: list[Problem]) -> dict[Path, tuple[int, int, int]]:
+def _listed(folder: Path, problems: list[Problem], *, named: bool) -> dict[Path, tuple[int, int, int]]:
     try:
         entries = sorted(folder.iterdir())
         paths = [path for path in entries if is_policy_file(path)]
@@ -87,11 +88,13 @@ def _listed(folder: Path, problems: list[Problem]) -> dict[Path, tuple[int, int,
             return {}
         return {path: _stamp(path) for path in paths}
     except FileNotFoundError:
-        # Behind a link there were policies, as on a disk that is not mounted: without them more would be allowed.
+        # There were policies, as on a disk that is not mounted: without them more would be allowed.
         if folder.is_symlink():
             problems.append(
                 _whole(folder, "The folder is a link that leads nowhere.", "Correct the link, or remove it.")
             )
+        elif named:
+            problems.append(_whole(folder, "The folder, which `policies` names, does not exist.", _MAKE))
         return {}
     except NotADirectoryError:
         problems.append(_whole(folder, "It is no folder.", "Name the folder that has the policy files."))

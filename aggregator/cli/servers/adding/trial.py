@@ -91,7 +91,7 @@ class TrialReport:
 
 async def try_server(loaded: Loaded, server: ServerConfig, seconds: float, *, quiet: bool) -> TrialReport:
     """Connect to one server of a configuration, for so many seconds at most, and return the outcome."""
-    live = read_policies(loaded.policies)
+    live = read_policies(loaded.policies, named=loaded.config.names_policies)
     update = {
         "start": "eager",
         "limits": server.limits.model_copy(update={"idle_timeout": None, "connect_timeout": seconds}),
