@@ -3,7 +3,8 @@
 import asyncio
 import random
 from contextlib import suppress
-from typing import Final
+from types import SimpleNamespace
+from typing import Any, Final
 
 import pytest
 
@@ -14,6 +15,8 @@ from aggregator.policy.limits import Limit, LimitKind, Limits
 from tests.replicas.alone import alone
 
 NONE: Final = Limits()
+# A name that a shorter one stands for.
+LONG: Final = "x" * 65
 
 
 def limit(kind: LimitKind, most: int, owner: str = "agent") -> Limit:
@@ -150,6 +153,21 @@ async def test_each_counter_counts_for_itself_and_over_other_numbers(here: Here)
     assert here.call(mine) is not None
     assert here.call(limit("per_minute", 2)) is None
     assert here.call(limit("per_minute", 2)) is not None
+    assert [here.limits.left(limit("per_minute", most)) for most in (1, 2, 3)] == [0, 0, 1], "a lower one has none left"
+
+
+@pytest.mark.parametrize(("on", "away", "asks"), [(True, False, 2), (True, True, 0), (False, False, 0)])
+async def test_other_replicas_are_asked_while_they_can_be(here: Here, on: bool, away: bool, asks: int) -> None:
+    """For each limit that no conversation counts; while the database is away, nothing waits for it."""
+    shared, asked = here.limits.shared, list[object]()
+
+    async def ask(usage: object) -> None:
+        asked.append(usage)
+
+    fake: Any = SimpleNamespace(on=on, away=away, ask=ask, window=shared.window, level=shared.level)
+    here.limits.shared = fake
+    await here.limits.learn(Limits((limit("per_minute", 1), limit("concurrent", 1), limit("per_conversation", 1))))
+    assert len(asked) == asks
 
 
 async def test_a_call_without_limits_costs_nothing(here: Here) -> None:
@@ -191,7 +209,7 @@ async def test_a_direct_call_is_charged_as_any_other(here: Here, seed: int) -> N
     for _ in range(200):
         here.now += drawn.choice((0.0, 0.5, 7.0))
         limits = Limits(tuple(limit(kind, drawn.randint(1, 4)) for kind in kinds if drawn.random() < 0.4))
-        conversation = drawn.choice(("a", "b", None))
+        conversation = drawn.choice(("a", LONG, None))
         if (known := kept.get(limits)) is None:
             counted = direct.room_at_once(limits, conversation, here.now)
             if counted is not None and counted.lasts:
@@ -210,6 +228,7 @@ async def test_a_direct_call_is_charged_as_any_other(here: Here, seed: int) -> N
             for charge in going.pop(drawn.randrange(len(going))):
                 charge.give_back()
         for kind in kinds:
-            assert direct.left(limit(kind, 4), "a") == usual.left(limit(kind, 4), "a")
+            for name in ("a", LONG):
+                assert direct.left(limit(kind, 4), name) == usual.left(limit(kind, 4), name)
     assert at_once > 20
     assert again > 20

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -393,3 +394,27 @@ def test_a_rule_that_another_covers_can_never_count(
     ]})  # fmt: skip
     said = [one.where for one in lint(made, KnownNames())]
     assert ("who.1" in said) is covered, said
+
+
+@pytest.mark.parametrize(
+    ("rule", "fits", "others"),
+    [
+        ({"issuer": ISSUER}, {}, {"issuer": "https://other.example.com"}),
+        ({"subject": "ann"}, {}, {"subject": "bob"}),
+        ({"client": "cli"}, {"client": "cli"}, {"client": None}),
+        ({"groups": ["staff"]}, {"groups": ("staff",)}, {"groups": ("guests",)}),
+        ({"scopes": ["mcp"]}, {"scopes": frozenset({"mcp"})}, {"scopes": frozenset()}),
+    ],
+)
+def test_an_answer_about_a_token_is_that_of_no_other(
+    rule: dict[str, Any], fits: dict[str, Any], others: dict[str, Any]
+) -> None:
+    """Tokens that differ in one fact alone, asked about in turn; the rules of the first are not those of the second."""
+    made = book({"agents": {"a": {"allow": ["t.*"]}}, "who": [{**rule, "agent": "a"}]})
+    yes, no = token(**fits), token(**{**fits, **others})
+    for _ in range(2):
+        assert (made.who(yes).agent_id, made.who(no).agent_id) == ("a", None)
+        ruled = [made.decide(Principal("a", token=one), tool("t.x"), trusted=False).visible for one in (yes, no)]
+        assert ruled == [True, False]
+        several = made.who(yes, one_issuer=False).agent_id
+        assert several == ("a" if "issuer" in rule else None), "each issuer has a name and a group of its own"
