@@ -2,10 +2,22 @@
 
 from typing import Any, Final
 
+import pytest
+
 from aggregator.domain.call_record import CallRecord, RecordedCaller
+from aggregator.domain.decision import Decision
 from aggregator.domain.errors import CallRefused
 from aggregator.domain.trace_context import begin
-from aggregator.gateway.hooks import NO_QUESTIONS, CallGuard, Deliver, Questions, note, questions_of
+from aggregator.gateway.hooks import (
+    NO_QUESTIONS,
+    CallGuard,
+    CallHook,
+    CallHooks,
+    Deliver,
+    Questions,
+    note,
+    questions_of,
+)
 
 RECORD: Final = CallRecord(begin(), 0.0, RecordedCaller("ada", "http"), "shop.order")
 
@@ -108,6 +120,56 @@ async def test_a_message_waits_for_every_feature() -> None:
     await both.settle()
     assert log == ["one say", "two say", "said"]
     assert not both.holds
+
+
+@pytest.mark.parametrize("keeping", ["one", "two"])
+async def test_a_message_of_any_feature_is_waited_for(keeping: str) -> None:
+    """A later message would come before it."""
+    log: list[str] = []
+    both = questions_of(
+        tuple(Guard(LoggedQuestions(name, log, keeps=name == keeping)) for name in ("one", "two")), RECORD
+    )
+    both.say(lambda: log.append("said"))
+    assert (both.holds, "said" in log) == (True, False)
+    await both.settle()
+    assert (both.holds, log[-1]) == (False, "said")
+
+
+class Watching(CallHook):
+    """A hook that concerns the items of one name, with a decision about subscriptions to them."""
+
+    def __init__(self, name: str, decision: Decision | None) -> None:
+        self.name, self.decision = name, decision
+
+    def concerns(self, view: Any, target: Any) -> bool:
+        return self.name in target
+
+    async def forbids_watching(self, view: Any, host: Any, item: Any, decision: Decision) -> Decision | None:
+        return self.decision
+
+
+NO, NEITHER = Decision("deny", "one", "no"), Decision("deny", "two", "no")
+
+
+@pytest.mark.parametrize(
+    ("hooks", "expected"),
+    [
+        ([("a", None), ("a", NO)], NO),
+        ([("b", NO), ("a", NEITHER)], NEITHER),
+        ([("a", NO), ("a", NEITHER)], NO),
+        ([("b", NO)], None),
+        ([("a", None)], None),
+        ([], None),
+    ],
+)
+async def test_any_feature_that_concerns_an_item_forbids_subscriptions_to_it(
+    hooks: list[tuple[str, Decision | None]], expected: Decision | None
+) -> None:
+    """The first that has a decision."""
+    every = CallHooks([Watching(*one) for one in hooks])
+    given: Any = None
+    item: Any = "a"
+    assert await every.forbids_watching(given, given, item, given) is expected
 
 
 def test_the_refusal_of_any_feature_ends_the_call() -> None:

@@ -129,6 +129,7 @@ async def test_a_prompt_that_asks_is_decided_alike(asking: Asking, version: str,
         if read:
             await host.call("files.read").message()
         assert await call.answer() == ("flow_denied" if read else "ok")
+        assert len(asking.harness.app.gateway.input_requests.parking) == 0
 
 
 async def test_an_answer_is_sent_that_was_agreed_to_with_as_much_read(

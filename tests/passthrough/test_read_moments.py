@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 import pytest
 
 from aggregator.catalog.resources import ItemCatalog
+from aggregator.domain.call_record import CallRecord
 from aggregator.domain.errors import METHOD_NOT_FOUND, RpcError, UpstreamError
 from aggregator.domain.principal import Principal, TokenFacts
 from aggregator.domain.records import ItemKind, ItemRecord
@@ -26,6 +27,7 @@ from tests.peers.toolbox import Json
 from tests.polling import until
 
 NOTE: Final = "demo://notes/1"
+SERVERS: Final[Mapping[str, Json]] = {"a": {}, "b": {}}
 OPEN: Final = {"allow": ["server:a", "server:b"]}
 ERAS: Final = pytest.mark.parametrize("version", [LEGACY, MODERN])
 
@@ -60,10 +62,11 @@ class Desk(ResourceHarness):
         version: str = LEGACY,
         uris: tuple[str, ...] = (NOTE,),
         prompts: tuple[str, ...] = ("pay",),
+        servers: Mapping[str, Json] = SERVERS,
         **capabilities: Any,
     ) -> None:
-        config = make_config(folder, {name: {"command": "played"} for name in ("a", "b")})
-        world = {name: (list(uris), list(prompts)) for name in ("a", "b")}
+        config = make_config(folder, {name: {"command": "played", **entry} for name, entry in servers.items()})
+        world = {name: (list(uris), list(prompts)) for name in servers}
         super().__init__(folder, world, {"agents": rules} if rules is not None else None, config)
         self.gateway: Any = self.app.gateway
         self.servers: dict[str, Replying] = {}
@@ -264,6 +267,17 @@ async def test_a_missing_resource_is_told_from_another_error(
         return
     assert error["code"] == (-32602 if version == MODERN else -32002)
     assert error["data"] == {**(data or {}), "uri": wrapped("a", NOTE)}
+
+
+async def test_a_server_without_resources_is_not_asked(tmp_path: Path) -> None:
+    """Until it has been connected, that is unknown."""
+    desk = Desk(tmp_path)
+    upstream = desk.app.upstreams["a"]
+    upstream.shared.negotiated = Negotiated(LEGACY, {}, {"prompts": {}}, None)
+    assert code(await desk.read(desk.host("one"))) == -32002
+    assert desk.sent == []
+    upstream.shared.negotiated = None
+    assert code(await desk.read(desk.host("one"))) == "read"
 
 
 @pytest.mark.parametrize(("number", "ends"), [(METHOD_NOT_FOUND, "Unknown prompt: 'a.pay'."), (-32602, "no")])
@@ -511,3 +525,93 @@ async def test_no_read_begins_once_the_process_ends(tmp_path: Path, version: str
     for answer in (await desk.read(desk.host("one", version or MODERN)), await desk.get(desk.host("one"))):
         assert "shut" in answer["error"]["message"] or "restart" in answer["error"]["message"], answer
     assert desk.sent == []
+
+
+# -- records, and labels
+
+
+async def test_the_record_of_a_read_has_the_rule_that_decided(tmp_path: Path) -> None:
+    """The line that wants a confirmation, and the line that hides or denies; and what was meant."""
+    deny = {"deny": ["prompt:a.*", "resource:a.*"]}
+    agents = {"one": CONFIRM["one"], "two": {**OPEN, **deny}, "three": {**OPEN, **deny, "denials": "hidden"}}
+    desk = Desk(tmp_path, agents)
+    found: list[CallRecord] = []
+    desk.gateway.call_log.observers.sinks = (found.append,)
+    for agent, rule in (("one", "confirm"), ("two", "deny"), ("three", "deny")):
+        for kind, own in (("prompt", "pay"), ("resource", NOTE)):
+            method, params = (
+                ("prompts/get", {"name": f"a.{own}"})
+                if kind == "prompt"
+                else ("resources/read", {"uri": wrapped("a", own)})
+            )
+            await desk.ask(desk.host(agent), method, params)
+            record = found[-1]
+            assert (record.called.server, record.called.own_name) == ("a", own), agent
+            assert record.decision.rule == f'{rule} "{kind}:a.*"'
+            assert record.decision.rule_source is not None
+    assert len(found) == 6
+
+
+@ERAS
+@pytest.mark.parametrize(
+    ("reply", "brings"),
+    [
+        (None, True),
+        (RpcError(-32000, "words of the page"), True),
+        ({"contents": "words of the page"}, True),
+        ("it is away", False),
+    ],
+    ids=ascii,
+)
+async def test_what_a_server_says_instead_of_an_answer_has_the_labels_of_the_item(
+    tmp_path: Path, reply: Any, brings: bool, version: str
+) -> None:
+    """An error is read too; a read that is not sent brings nothing."""
+    desk = Desk(tmp_path, {})
+    flow = [{"after": "private", "calls": "outward", "then": "deny"}]
+    labels = {"private": ["resource:a.*"], "outward": ["resource:b.*", "prompt:b.*"]}
+    desk.set_policies({"labels": labels, "flow": flow, "agents": {"one": OPEN}})
+    host = desk.host("one", version)
+    if isinstance(reply, str):
+        desk.app.upstreams["a"].lifecycle.current = StateAndReason("unavailable", since=0.0)
+        desk.app.upstreams["a"].shared.session = None
+    else:
+        desk.servers["a"].replies = [] if reply is None else [reply]
+    assert code(await desk.read(host, server="b")) == "read"
+    await desk.read(host)
+    ends = "flow_denied" if brings else "read"
+    assert (code(await desk.read(host, server="b")), code(await desk.get(host, "b.pay"))) == (ends, ends)
+
+
+# -- which server a URI means
+
+WITHOUT_PREFIX: Final = {"a": {}, "b": {}, "plain": {"prefix": ""}}
+# The servers; what they list besides; the URI; the server that it reaches, None if it is unknown.
+ROUTES: Final[dict[str, tuple[Mapping[str, Json], Mapping[str, tuple[ItemKind, str]], str, str | None]]] = {
+    "only one lists it": (SERVERS, {"a": ("resource", "demo://x/1")}, "demo://x/1", "a"),
+    "only one has a template for it": (SERVERS, {"b": ("template", "demo://x/{id}")}, "demo://x/1", "b"),
+    "no server has it": (SERVERS, {"b": ("template", "demo://y/{id}")}, "demo://x/1", None),
+    "two list it": (SERVERS, {}, NOTE, None),
+    "its prefix in another case": (SERVERS, {}, "demo://A/notes/1", "a"),
+    "two prefixes that differ in case": ({"a": {}, "A": {}}, {}, "demo://A/notes/1", "A"),
+    "the other of the two": ({"a": {}, "A": {}}, {}, "demo://a/notes/1", "a"),
+    "the first of two is spelled so": ({"A": {}, "a": {}}, {}, "demo://a/notes/1", "a"),
+    "one without a prefix lists it": (WITHOUT_PREFIX, {}, NOTE, "plain"),
+    "another lists it": (WITHOUT_PREFIX, {"a": ("resource", "demo://x/1")}, "demo://x/1", "plain"),
+    "another has a template for it": (WITHOUT_PREFIX, {"a": ("template", "demo://x/{id}")}, "demo://x/1", "plain"),
+    "it has another's prefix": (WITHOUT_PREFIX, {}, "demo://b/notes/1", "b"),
+}
+
+
+@pytest.mark.parametrize("rules", [None, {"one": {"allow": ["server:*"]}}], ids=["open", "rules"])
+@pytest.mark.parametrize("case", ROUTES)
+async def test_the_server_that_a_uri_means(tmp_path: Path, case: str, rules: Json | None) -> None:
+    """One without a prefix has every URI that names no other server."""
+    servers, listed, uri, reached = ROUTES[case]
+    desk = Desk(tmp_path, rules, servers=servers)
+    for server, (kind, name) in listed.items():
+        desk.show(server, kind, name)
+    host = desk.host("one")
+    answer = await desk.ask(host, "resources/read", {"uri": uri})
+    assert [server for server, _ in desk.sent] == ([reached] if reached else []), answer
+    assert code(answer) == ("read" if reached else -32002)

@@ -17,8 +17,10 @@ from aggregator.config.load import load
 from aggregator.config.server_config import ServerConfig
 from aggregator.config.servers.entry_key import configuration_of, entry_key
 from aggregator.domain.freshness import Freshness
+from aggregator.pins.app.first_lists import FirstLists
 from aggregator.pins.app.reader import PinReader
 from aggregator.pins.app.sync import PinSync
+from aggregator.pins.app.writing import write_list
 from aggregator.pins.cli.approval import approve
 from aggregator.pins.cli.status import status
 from aggregator.pins.gateway.state import JudgedList
@@ -130,6 +132,46 @@ async def test_an_entry_that_changes_while_it_runs(shop: ChangingServer) -> None
         database.pins.entries = lambda: {"shop": new.entry}
         assert {row.name for row in await database.pins.all("shop")} == {"order", "invoice", "announce"}
         assert not any(row.seen_digest for row in await database.pins.all("shop"))
+
+
+@pytest.mark.parametrize("moment", ["before it is written", "after it is written"])
+async def test_what_is_written_for_an_entry_is_not_taken_for_the_next(
+    shop: ChangingServer, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """The entry changes while the first list of the one before it is written, which belongs to that entry still."""
+    (old,) = load(configured(shop, "one"), {}).config.servers
+    (new,) = load(configured(shop, "one", "--another"), {}).config.servers
+    write_server, forget = PinSync._write_server, FirstLists.forget
+    left, forgotten, changes = list[list[str]](), list[str](), iter([True])
+
+    async def writes(*given: Any, **more: Any) -> Any:
+        first = next(changes, False)
+        rows = await write_list(*given, **more) if moment.startswith("after") or not first else None
+        if first:
+            found = difference(harness.app.config, harness.app.config.model_copy(update={"servers": (new,)}))
+            await harness.app.servers.prepare(found.config)
+            harness.app.servers.apply(found)
+        return await write_list(*given, **more) if first and moment.startswith("before") else rows
+
+    async def written(self: PinSync, server: str, lists: Any) -> None:
+        await write_server(self, server, lists)
+        left.append([row.name for row in self._reader.rows.get(server, ())])
+
+    async def forgets(self: FirstLists, server: str, entry: str, kind: Any) -> None:
+        forgotten.append(entry)
+        await forget(self, server, entry, kind)
+
+    monkeypatch.setattr("aggregator.pins.app.sync.write_list", writes)
+    monkeypatch.setattr(PinSync, "_write_server", written)
+    monkeypatch.setattr(FirstLists, "forget", forgets)
+    async with running(old, storage=shop.storage) as harness:
+        await until(lambda: left, "the first list is written")
+        await harness.settled()
+    assert left[0] == []
+    assert forgotten[0] == old.entry
+    async with open_database(shop.storage) as database:
+        database.pins.entries = lambda: {"shop": old.entry}
+        assert {row.name for row in await database.pins.all("shop")} == {"order", "invoice", "announce"}
 
 
 async def test_a_list_that_an_entry_inherits_is_not_its_baseline(

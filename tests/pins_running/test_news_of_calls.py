@@ -47,6 +47,17 @@ async def test_the_answer_says_what_waits_once(shop: ChangingServer) -> None:
         assert "3 tools wait" in news(await announce(harness))
 
 
+async def test_what_waits_already_is_no_news(shop: ChangingServer) -> None:
+    """Fewer of them, or the same after other changes; one that was away in between is new again."""
+    async with running(shop.config(), storage=shop.storage) as harness:
+        await harness.settled()
+        said = []
+        for more in ((), ADDED[2:], ADDED[2:3], ADDED[2:3], ADDED[2:], ADDED[3:], ADDED[2:3]):
+            shop.says(*ADDED[:2], *more)
+            said.append(news(await announce(harness)) is not None)
+        assert said == [False, True, False, False, True, False, True]
+
+
 async def test_a_model_reads_it(shop: ChangingServer) -> None:
     async with running(shop.config(), storage=shop.storage) as harness:
         await harness.settled()

@@ -77,6 +77,28 @@ async def test_the_pins_are_read_again_after_a_change_and_for_another_entry(url:
         assert not await reader.read_rows()
 
 
+async def test_rows_that_are_read_while_an_entry_changes_are_read_again(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of the entry before would count as the pins of the next one."""
+    async with open_database(url) as database:
+        reading = Reading(database, url)
+        await database.pins.take_baseline("shop", [ADD], "config", 1.0, ["tool"])
+        all_of, reads = Pins.all, list[str | None]()
+
+        async def changes(self: Pins, server: str | None = None, *, texts: bool = True) -> Any:
+            reads.append(server)
+            rows = await all_of(self, server, texts=texts)
+            if len(reads) < 3:
+                reading.reader.forget("shop")
+                return rows
+            return []
+
+        monkeypatch.setattr(Pins, "all", changes)
+        assert await reading.reader.read_rows()
+        assert (reads, reading.reader.rows) == ([None] * 3, {})
+
+
 @pytest.mark.parametrize("by", ["file", "database"])
 @pytest.mark.parametrize("moment", ["first", "again"])
 async def test_definitions_that_cannot_be_read_cost_their_server(
@@ -199,6 +221,19 @@ async def test_the_first_process_that_showed_a_list_counts(tmp_path: Path) -> No
     await late.forget("shop", "e", "prompt")
     assert kept(tmp_path) == set()
     assert await late.read(book_of(), {"shop": "e"}) == {}
+
+
+@pytest.mark.parametrize("left", ['[["order", "{}', "", '[["a", "{}"]] and more' * 50])
+async def test_a_file_that_is_not_whole_is_replaced_whole(tmp_path: Path, left: str) -> None:
+    """However long it is: a process was killed while it wrote."""
+    base = tmp_path / "a.db"
+    await FirstLists(base).keep_shown(book_of(), upstream_of(), [first()])
+    (file,) = files(tmp_path)
+    whole = file.read_text()
+    file.write_text(left)
+    assert await FirstLists(base).read(book_of(), {"shop": "e"}) == {}
+    assert not await FirstLists(base).keep_shown(book_of(), upstream_of(), [first()])
+    assert file.read_text() == whole
 
 
 async def test_a_list_that_cannot_be_kept_keeps_no_other_from_it(tmp_path: Path) -> None:

@@ -1,13 +1,14 @@
 """What goes on for a caller that is let in no more, where it cannot be seen from outside: nothing stays behind."""
 
 import asyncio
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from aggregator.domain.bounds.tasks import Tasks
-from aggregator.domain.principal import Principal
+from aggregator.domain.principal import Principal, TokenFacts
 from aggregator.frontends.web.event_stream import UnreadBytes
 from aggregator.frontends.web.exchange import Exchange
 from aggregator.frontends.web.host_guard import Message
@@ -51,6 +52,30 @@ async def test_a_stream_that_is_written_elsewhere_ends_with_its_request() -> Non
         await asyncio.sleep(0)
         assert len(tasks) == 0
     assert (unread.size, len(unread._streams)) == (0, 0)
+
+
+def test_each_key_and_token_of_an_agent_ends_its_own_work() -> None:
+    """Proves: D4. The newest first, and also if one piece cannot be ended; the rest goes on."""
+    tokens = [TokenFacts("https://issuer", "ann", text=text) for text in ("first", "second")]
+    principals = [Principal("ann", token=one) for one in tokens]
+    principals += [Principal("ann", key_id="k1"), Principal("ann", key_id="k2"), Principal("bob", key_id="k1")]
+    for lost in principals:
+        tasks, ended = RevocableTasks(), list[tuple[Principal, int]]()
+
+        def end(principal: Principal, number: int, ended: list[tuple[Principal, int]] = ended) -> None:
+            ended.append((principal, number))
+            if number == 1:
+                raise RuntimeError("a bug")
+
+        going = [(one, n, tasks.add(one, partial(end, one, n))) for n in range(3) for one in principals]
+        tasks.review(lambda one, lost=lost: one is not lost)  # type: ignore[misc]
+        assert ended == [(lost, 2), (lost, 1), (lost, 0)]
+        assert all(task.revoked is (one is lost) for one, _, task in going)
+        for _, _, task in going:
+            tasks.remove(task)
+            tasks.remove(task)
+        tasks.review(lambda one: False)
+        assert (len(ended), len(tasks), tasks._by_caller) == (3, 0, {})
 
 
 @pytest.mark.parametrize("attended", [False, True])
@@ -101,3 +126,28 @@ async def test_a_parked_call_that_is_over_is_left() -> None:
         call.come_back(cast(RequestCaller, behind), {question: {"action": "accept"}})
         assert await call.wait() is not None
         assert len(admitted) == 0
+
+
+async def test_the_calls_that_wait_for_a_host_end_with_its_session() -> None:
+    """Also those that came with a token of their own; those of another host wait on."""
+    admitted = RevocableTasks()
+    parking = ParkedCalls(admitted)
+    host, other = (Host("http", "canonical", Principal("one", key_id=key), session=key) for key in ("k", "l"))
+    newer = host.of_request("tools/call", Principal("one", token=TokenFacts("https://issuer", "one")))
+    assert newer is not host
+
+    async def work(behind: Any) -> dict[str, Any]:
+        await behind.parked("elicitation/create", {})
+        return {}
+
+    async with asyncio.timeout(BOUND), parking.tasks:
+        calls = []
+        for one in (host, newer, other):
+            behind: Any = SimpleNamespace(host=one, channel=None, token=None, parked=None, agent="one")
+            calls.append(ParkedCall(parking, behind, partial(work, behind), lambda outcome: None))
+            assert await calls[-1].wait() is None
+            calls[-1].leave(60.0)
+        parking.left(host)
+        assert [parking.get(call.id) is not None for call in calls] == [False, False, True]
+        assert (len(parking), len(admitted)) == (1, 1)
+        await parking.close()
