@@ -344,10 +344,26 @@ def test_what_is_said_while_keys_may_be_lost(
         assert found.status == status
         assert ("keys may be lost" in found.reason) is says_why
         assert (found.retry_after is not None) is (status == 503)
+    if unread and credential is not None:
+        found = here.ask(None, peer="127.0.0.1" if local_sender else "10.0.0.9", api_key=(credential,))
+        assert isinstance(found, Refused)
+        assert found.status == 503, "by the header for keys alone"
     here.access.locked = None
     found = here.ask(None, peer="10.0.0.9")
     assert isinstance(found, Refused)
     assert "log of the aggregator" not in found.reason
+
+
+@pytest.mark.parametrize(("moment", "counts"), [(-0.1, False), (0.0, True), (59.9, True), (60.0, False)])
+def test_an_authentication_by_token_counts_between_two_moments(here: Here, moment: float, counts: bool) -> None:
+    """Before the first one the clock was set back; the token is verified again then, and after the last."""
+    facts = here.token("token")
+    here.tokens.verified["token"] = VerifiedToken(facts, NOW + 60, since=NOW)
+    principal = here.ask("token")
+    assert isinstance(principal, Principal)
+    before = here.access.authentication(principal)
+    here.now = NOW + moment
+    assert here.access.repeated(before) is (principal if counts else None)
 
 
 def test_issuers_are_for_those_who_accept_tokens(here: Here) -> None:

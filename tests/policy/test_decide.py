@@ -11,7 +11,7 @@ from aggregator.policy.limits import COUNTED
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import AgentRules, Rulebook
 
-from .build import READ_ONLY, book, tool, verdict
+from .build import READ_ONLY, book, errors, tool, verdict
 
 IDEMPOTENT = {"idempotentHint": True}
 
@@ -236,6 +236,28 @@ def test_a_nearer_binding_counts() -> None:
         }
     )
     assert [rules_of(made).binding(name) for name in ("s", "u", "v")] == ["y", "x", None]
+    roles = {"r": {"roles": ["low"]}, "low": {"bindings": {"low": "x"}}, "other": {"bindings": {"other": "x"}}}
+    made = book({"roles": roles, "defaults": {"bindings": {"all": "x"}}, "agents": {"a": {"roles": ["r"]}}})
+    assert [rules_of(made).binding(name) for name in ("low", "all", "other")] == ["x", "x", None]
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("said", "other"),
+    [
+        ({"names": "canonical"}, {"names": "compatible"}),
+        ({"expose": "all"}, {"expose": "search"}),
+        ({"bindings": {"s": "x"}}, {"bindings": {"s": "y"}}),
+    ],
+)
+def test_of_several_roles_none_may_contradict(said: Any, other: Any, place: int) -> None:
+    """Unless a nearer value decides."""
+    roles = {f"r{number}": other if number == place else said for number in range(3)}
+    agent: Any = {"roles": [*roles]}
+    (problem,) = errors({"roles": roles, "agents": {"a": agent}})
+    assert f"r{place}" in problem
+    assert rules_of(book({"roles": roles, "agents": {"a": {**agent, **said}}})).agent_id == "a"
+    assert rules_of(book({"roles": {**roles, f"r{place}": said}, "agents": {"a": agent}})).agent_id == "a"
 
 
 def test_resources_and_prompts_are_decided_in_the_same_way() -> None:
@@ -405,6 +427,11 @@ def test_a_uri_is_denied_in_any_spelling_of_the_rule(written: str, asked: str) -
     [
         ({"allow": ["resource:s.file:///a/b"]}, "file:///a/b", "allow"),
         ({"allow": ["resource:s.file:///a/b"]}, "file:///a%2Fb", "deny"),
+        ({"allow": ["resource:s.file:///a/*"]}, "file:///a/b", "allow"),
+        ({"allow": ["resource:s.file:///a/*"]}, "file:///a%2Fb", "deny"),
+        ({"allow": ["resource:*:///a/b"]}, "file:///a/b", "allow"),
+        ({"allow": ["resource:*:///a/b"]}, "file:///a%2Fb", "deny"),
+        ({"allow": ["resource:s.*"], "deny": ["resource:*:///a/b"]}, "file:///a%2Fb", "deny"),
         ({"allow": ["resource:s.*"], "deny": ["resource:s.file:///a/b"]}, "file:///a%2Fb", "deny"),
         ({"allow": ["skill:s.*"]}, "skill://pdf/x.txt", "allow"),
         ({"allow": ["skill:s.*"]}, "file:///skills/pdf/x.txt", "deny"),

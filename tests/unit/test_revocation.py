@@ -16,6 +16,7 @@ from aggregator.gateway.ask.parked_calls import ParkedCall, ParkedCalls
 from aggregator.gateway.ask.upstream_caller import RequestCaller
 from aggregator.gateway.host import Host
 from aggregator.gateway.revocation import RevocableTasks
+from tests.polling import until
 
 BOUND = 5
 
@@ -150,4 +151,28 @@ async def test_the_calls_that_wait_for_a_host_end_with_its_session() -> None:
         parking.left(host)
         assert [parking.get(call.id) is not None for call in calls] == [False, False, True]
         assert (len(parking), len(admitted)) == (1, 1)
+        await parking.close()
+
+
+async def test_a_call_that_its_host_came_back_to_does_not_expire() -> None:
+    """However long it takes then; one that its host does not come back to ends, and is on record."""
+    parking, told = ParkedCalls(RevocableTasks()), list[Any]()
+    host = Host("http", "canonical", Principal("one", key_id="k"))
+
+    async def work(behind: Any) -> dict[str, Any]:
+        await behind.parked("elicitation/create", {})
+        return {}
+
+    async with asyncio.timeout(BOUND), parking.tasks:
+        calls = []
+        for _ in range(2):
+            behind: Any = SimpleNamespace(host=host, channel=None, token=None, parked=None, agent="one")
+            calls.append(ParkedCall(parking, behind, partial(work, behind), told.append))
+            assert await calls[-1].wait() is None
+        for call in calls:
+            call.leave(0.0)
+        calls[0].come_back(calls[0].caller, {})
+        await until(lambda: told)
+        assert [parking.get(call.id) is not None for call in calls] == [True, False]
+        assert told == [None]
         await parking.close()
