@@ -281,6 +281,25 @@ def test_an_answer_that_is_given_again_is_a_use_of_its_session() -> None:
     assert (used, session.entered, session.running, here.begun) == ([0], 0, {}, [])
 
 
+def test_a_call_has_the_context_of_its_head() -> None:
+    """D8: as an ordinary request has."""
+    here = Here()
+    here.begin(post(headers={"traceparent": ["00-1"], "mcp-name": ["old.any"]}))
+    here.begin(post(headers={"mcp-name": ["old.any"]}))
+    assert [params.get("_meta") for params in here.begun] == [{"traceparent": "00-1"}, None]
+
+
+def test_a_call_whose_key_is_revoked_is_taken_over() -> None:
+    """D4: a task then ends it."""
+    here, taken = Here(), list[int]()
+    here.call.take_over = lambda: taken.append(1)
+    here.begin(post())
+    here.revocation.review(lambda principal: principal is KEY)
+    assert not taken
+    here.revocation.review(lambda principal: False)
+    assert taken == [1]
+
+
 def test_what_the_host_of_a_session_wants_to_read_of_logs_is_that_of_now() -> None:
     here = Here()
     for level, of_session, begun in ((None, None, True), (None, "debug", False), ("debug", "debug", True)):

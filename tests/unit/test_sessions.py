@@ -15,6 +15,7 @@ from aggregator.domain.records import ToolRecord
 from aggregator.frontends.web.event_stream import EventStream
 from aggregator.frontends.web.exchange import Exchange
 from aggregator.frontends.web.host_guard import Message
+from aggregator.frontends.web.sessions import session_table
 from aggregator.frontends.web.sessions.http_session import BatchChannel
 from aggregator.frontends.web.sessions.session_ids import SessionIds
 from aggregator.frontends.web.sessions.session_table import Sessions
@@ -24,7 +25,7 @@ from aggregator.gateway.revocation import RevocableTasks
 from aggregator.gateway.views.list_changed import ListChanges, Seen, notification
 from aggregator.replicas.group.clock import GroupClock
 from aggregator.replicas.group.shared_key import SharedKey
-from aggregator.storage.records import HostSessionRecord
+from aggregator.storage.records import HostSessionChange, HostSessionRecord
 from aggregator.wire.codec import decode
 from aggregator.wire.peer import NoBackChannel, PeerGone
 from tests.polling import until
@@ -168,6 +169,145 @@ async def test_a_session_that_another_replica_ended_is_not_served_from_what_wait
         there.close()
 
 
+class Ends:
+    """A `HostObserver` that notes the seconds of the sessions that are over, and why."""
+
+    def __init__(self) -> None:
+        self.seconds: list[int] = []
+        self.failures: list[str | None] = []
+
+    def host_left(self, host: Host) -> None:
+        """Keep nothing of a host."""
+
+    def session_over(self, host: Host, seconds: float, failure: str | None) -> None:
+        self.failures.append(failure)
+        self.seconds.append(round(seconds))
+
+
+class Kept:
+    """What is kept of sessions: noted, and read never."""
+
+    def __init__(self, *, stored: bool = True) -> None:
+        self.stored = stored
+        self.forgotten: list[str] = []
+        self.saved: list[HostSessionChange] = []
+
+    def listen(self, news: object) -> None:
+        """Tell nothing."""
+
+    def read(self, name: str) -> bool:
+        return self.stored
+
+    def forget(self, name: str) -> None:
+        self.forgotten.append(name)
+
+    async def save(self, change: HostSessionChange) -> None:
+        self.saved.append(change)
+
+
+class KeepingSessions:
+    """The sessions of a process that keeps something of each."""
+
+    def __init__(self, tasks: Tasks, *, stored: bool = True) -> None:
+        self.kept, self.revocable, self.ends = Kept(stored=stored), RevocableTasks(), Ends()
+        self.resumed: list[Sequence[str]] = []
+        gateway: Any = SimpleNamespace(listening=SimpleNamespace(resume=self._resume))
+        room = Admission({"sessions": 2, "streams": 9, "pending": 9}, 1.0)
+        kept: Any = self.kept
+        changes = ListChanges(Lists(), self.ends)
+        self.sessions = Sessions(changes, self.revocable, tasks, room, IDLE, kept=kept, gateway=gateway)
+
+    async def _resume(self, host: Host, uris: Sequence[str]) -> None:
+        self.resumed.append(uris)
+
+
+@pytest.mark.parametrize("end", ["let go", "ended", "revoked"])
+async def test_nothing_is_left_of_a_session_that_is_let_go(monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    """A request that waits for what is kept of it waits no longer, and its place is free."""
+    monkeypatch.setattr(session_table, "PATIENCE", 2 * BOUND)
+    async with asyncio.timeout(BOUND), Tasks("a test") as tasks:
+        it = KeepingSessions(tasks)
+        opened = it.sessions.open(_host())
+        id_, name = opened.id, opened.facts.name
+        it.sessions.let_go(opened)
+        assert (it.kept.forgotten, len(it.revocable), name in it.sessions) == ([name], 0, False)
+        waits = [asyncio.ensure_future(it.sessions.find(id_, opened.host.principal)) for _ in range(2)]
+        await until(lambda: it.sessions.get(id_) is not None)
+        again = it.sessions.get(id_)
+        assert again is not None
+        assert (again.taken_up, again.settled.is_set(), name in it.sessions) == (True, False, True)
+        if end == "let go":
+            it.sessions.let_go(again)
+        elif end == "ended":
+            await it.sessions.end(again)
+        else:
+            it.revocable.review(lambda _: False)
+        assert await asyncio.gather(*waits) == [None, None]
+        assert (it.kept.forgotten, len(it.revocable), name in it.sessions) == ([name] * 2, 0, False)
+        assert it.ends.failures == [None, "revoked" if end == "revoked" else None]
+        assert [change.ended is not None for change in it.kept.saved] == [True] * (end == "ended")
+
+
+async def test_a_request_waits_once_for_what_is_kept_of_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F1: without the database sessions go on as their ids say."""
+    monkeypatch.setattr(session_table, "PATIENCE", 0.0)
+    async with asyncio.timeout(BOUND), Tasks("a test") as tasks:
+        for stored in (True, False):
+            it = KeepingSessions(tasks, stored=stored)
+            opened = it.sessions.open(_host())
+            it.sessions.let_go(opened)
+            found = await it.sessions.find(opened.id, opened.host.principal)
+            assert found is not None
+            assert found.settled.is_set()
+            monkeypatch.setattr(session_table, "PATIENCE", 2 * BOUND)
+            assert await it.sessions.find(opened.id, opened.host.principal) is found
+
+
+async def test_what_was_kept_of_a_session_is_taken_once() -> None:
+    async with asyncio.timeout(BOUND), Tasks("a test") as tasks:
+        it = KeepingSessions(tasks)
+        session = it.sessions.open(_host())
+        name = session.facts.name
+        for level, uris, expected, resumed in (
+            (None, (), None, []),
+            ("debug", ("a:1",), "debug", [("a:1",)]),
+            ("no level", ("a:1",), "debug", [("a:1",)]),
+            ("error", ("a:1", "a:2"), "error", [("a:1",), ("a:1", "a:2")]),
+            (None, (), "error", [("a:1",), ("a:1", "a:2"), ()]),
+        ):
+            session.settled.clear()
+            it.sessions.found_state(name, HostSessionRecord(name, level=level, uris=uris))
+            await tasks.wait_ended()
+            assert (session.host.log_level, it.resumed, session.settled.is_set()) == (expected, resumed, True)
+        it.sessions.found_state("another", HostSessionRecord("another", level="debug"))
+        assert session.host.log_level == "error"
+
+
+async def test_what_a_host_sets_is_kept_once() -> None:
+    """C4: what is there already is not written again, and what goes takes nothing else with it."""
+    async with asyncio.timeout(BOUND), Tasks("a test") as tasks:
+        it = KeepingSessions(tasks)
+        session = it.sessions.open(_host())
+        subscribe, unsubscribe = "resources/subscribe", "resources/unsubscribe"
+        for method, params, uris, level, writes in (
+            ("logging/setLevel", {}, (), "debug", 1),
+            ("logging/setLevel", {}, (), "debug", 1),
+            (subscribe, {"uri": "a:1"}, ("a:1",), "debug", 2),
+            (subscribe, {"uri": "a:2"}, ("a:1", "a:2"), "debug", 3),
+            (subscribe, {"uri": "a:1"}, ("a:1", "a:2"), "debug", 3),
+            (unsubscribe, {"uri": "a:3"}, ("a:1", "a:2"), "debug", 3),
+            (unsubscribe, {"uri": "a:1"}, ("a:2",), "debug", 4),
+            (unsubscribe, {"uri": "a:1"}, ("a:2",), "debug", 4),
+            (subscribe, {"uri": 5}, ("a:2",), "debug", 4),
+            ("tools/list", {"uri": "a:9"}, ("a:2",), "debug", 4),
+        ):
+            session.host.log_level = "debug"
+            await it.sessions.note_set(session, method, params)
+            assert (session.kept.uris, session.kept.level, len(it.kept.saved)) == (uris, level, writes), method
+        said = [(change.level, change.added, change.removed) for change in it.kept.saved]
+        assert said == [("debug", (), ()), (None, ("a:1",), ()), (None, ("a:2",), ()), (None, (), ("a:1",))]
+
+
 @pytest.mark.parametrize(
     ("made_by", "there", "told"), [("me", False, False), ("other", True, False), ("other", False, True)]
 )
@@ -221,20 +361,6 @@ async def test_idle_ones_make_room_and_busy_ones_stay(monkeypatch: pytest.Monkey
     assert 0 < busy.idle(asyncio.get_running_loop().time()) < IDLE
 
 
-class Ends:
-    """A `HostObserver` that notes the seconds of the sessions that are over."""
-
-    def __init__(self) -> None:
-        self.seconds: list[int] = []
-
-    def host_left(self, host: Host) -> None:
-        """Keep nothing of a host."""
-
-    def session_over(self, host: Host, seconds: float, failure: str | None) -> None:
-        assert failure is None
-        self.seconds.append(round(seconds))
-
-
 async def test_a_session_lasts_until_its_last_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """Proves: D9. Not until it is let go for being idle; one that is ended counts once."""
     clock, ends = Clock(monkeypatch), Ends()
@@ -249,7 +375,42 @@ async def test_a_session_lasts_until_its_last_request(monkeypatch: pytest.Monkey
         sessions.let_go(ended)
     clock.pass_by(2)
     assert sessions._sweep() == 1
-    assert ends.seconds == [99, 1000]
+    assert (ends.seconds, ends.failures) == ([99, 1000], [None, None])
+
+
+async def test_a_session_is_in_use_until_its_last_request_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    session = _sessions().open(_host())
+    now = asyncio.get_running_loop().time
+    with session:
+        with session:
+            pass
+        clock.pass_by(IDLE + 1)
+        assert session.idle(now()) == 0
+    clock.pass_by(1)
+    assert 0 < session.idle(now()) < IDLE
+
+
+async def test_answers_are_kept_for_a_host_until_its_session_ends() -> None:
+    sessions = _sessions()
+    session = sessions.open(_host())
+    stream = session.streams.open(7)
+    stream.push(b"{}")
+    stream.end()
+    assert len(session.streams) == 1
+    sessions.let_go(session)
+    assert len(session.streams) == 0
+
+
+async def test_a_request_is_dealt_with_as_one_of_its_own_token_and_level() -> None:
+    """D9: whatever the request before it in the session was sent with."""
+    one, other = (Principal("a", token=replace(_TOKEN, scopes=frozenset({scope}))) for scope in ("read", "write"))
+    session = _sessions().open(Host("http", "canonical", one, version="2025-06-18", initialized=True))
+    for principal, level in ((one, None), (other, None), (other, "debug"), (one, "error")):
+        session.host.log_level = level
+        for _ in range(2):
+            host = session.host_of("tools/call", principal)
+            assert (host.principal, host.log_level) == (principal, level)
 
 
 async def test_ending_twice_is_harmless() -> None:
