@@ -21,6 +21,7 @@ from tests.direct.direct_harness import (
     DirectHarness,
     HttpHost,
     ask,
+    child,
     direct_harness,
     request,
     text,
@@ -61,7 +62,9 @@ async def test_connections_that_come_and_go(tmp_path: Path, monkeypatch: pytest.
         made(self, transport)
 
     monkeypatch.setattr(BoundedConnection, "connection_made", making)
-    async with direct_harness(tmp_path, monkeypatch) as it:
+    # A call that is never answered ends with its time.
+    servers = {"old": child("legacy", timeout=2), "new": child("modern")}
+    async with direct_harness(tmp_path, monkeypatch, servers) as it:
         async with it.host(*HOST_KINDS[3]) as host:
             for _ in range(2):
                 await ask(host, PLAIN)

@@ -58,9 +58,9 @@ async def another_of_that_name(it: DirectHarness) -> None:
     await list_again(it, named("Solo"), any_tool="new.any")
 
 
-async def added(it: DirectHarness, **entry: Any) -> None:
+async def added(it: DirectHarness, startup_wait: float = 10.0, **entry: Any) -> None:
     """Put a configuration with one more server into force."""
-    path = write_config(it.path.parent, {**SERVERS, "more": entry})
+    path = write_config(it.path.parent, {**SERVERS, "more": entry}, startup_wait=startup_wait)
     loaded, app = load(path, dict(os.environ)), it.app._reconfiguration
     await app.prepare(loaded.config)
     app.apply(difference(app.config, loaded.config))
@@ -73,8 +73,7 @@ async def a_server_of_the_name_that_is_away(it: DirectHarness) -> None:
 
 async def a_server_that_starts(it: DirectHarness) -> None:
     """It may have a tool of the very name."""
-    it.app.gateway._resolver.patience = 0.01
-    await added(it, command=sys.executable, args=["-I", "-S", "-c", "import sys; sys.stdin.read()"])
+    await added(it, 0.01, command=sys.executable, args=["-I", "-S", "-c", "import sys; sys.stdin.read()"])
 
 
 async def a_held_tool(it: DirectHarness) -> None:

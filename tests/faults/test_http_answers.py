@@ -214,8 +214,9 @@ async def test_nonsense_before_the_answer_is_skipped() -> None:
             assert answers["r"]["error"]["code"] == -32601
 
 
-async def test_calls_given_up_leave_no_connection_open() -> None:
+async def test_calls_given_up_leave_no_connection_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """A8, C8: a server that takes everything and answers nothing any more does not fill up with our sockets."""
+    monkeypatch.setattr("aggregator.upstream.transports.http.NOTICE_TIMEOUT", 0.3)
     async with raw_http() as raw, running_app(http(raw, timeout=0.3)) as harness:
         raw.on["tools/call"] = raw.on["notifications/cancelled"] = never
         before = raw.open

@@ -252,8 +252,9 @@ async def test_nonsense_on_the_stream_costs_nothing(nonsense: str, caplog: pytes
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
-async def test_calls_given_up_leave_no_connection_open() -> None:
+async def test_calls_given_up_leave_no_connection_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """A8: posts that nobody answers do not fill up the server with our sockets."""
+    monkeypatch.setattr("aggregator.upstream.transports.sse.NOTICE_TIMEOUT", 0.3)
     async with raw_sse() as raw, running_app(sse(raw, timeout=0.3)) as harness:
         raw.on["tools/call"] = raw.on["notifications/cancelled"] = never
         before = raw.open

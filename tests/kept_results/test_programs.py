@@ -41,8 +41,12 @@ async def test_without_a_database_the_rest_is_left_out(open_large: OpenLarge) ->
 
 
 @pytest.mark.parametrize("version", [LEGACY, MODERN])
-async def test_a_program_that_fails_names_the_calls_it_made(open_large: OpenLarge, version: str) -> None:
+async def test_a_program_that_fails_names_the_calls_it_made(
+    open_large: OpenLarge, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Their results are read on, in the order in which they ended; searches are no calls of tools."""
+    # Nothing makes the index here.
+    monkeypatch.setattr("aggregator.gateway.views.finder._INDEX_WAIT", 0.01)
     code = (
         "search_tools('orders')\n"
         "call_tool('shop.orders', {'page': 1})\n"

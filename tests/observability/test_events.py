@@ -144,8 +144,12 @@ async def noted_states(harness: ObservedHarness, *expected: str) -> list[Json]:
     return rows
 
 
-async def test_a_server_whose_tools_change(opened: Callable[..., ObservedHarness]) -> None:
+async def test_a_server_whose_tools_change(
+    opened: Callable[..., ObservedHarness], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Proves: E13, E4. Which were added, by name and digest."""
+    # A list that was kept a moment ago is kept again after so long.
+    monkeypatch.setattr("aggregator.app.catalog_sync.AGAIN", 0.05)
     harness = opened({"peer": local_entry(protocol="legacy")})
     async with harness.connect_as(("http", MODERN), "shop") as host:
         cache = harness.app.catalog_sync

@@ -142,6 +142,13 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forwarder, "_PATIENCE", 0.2)
 
 
+@pytest.fixture(autouse=True)
+def _ended_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Streams and calls that are open at the end of a test keep no replica."""
+    monkeypatch.setattr("aggregator.frontends.server.LAST_ANSWERS", 0.05)
+    monkeypatch.setattr("aggregator.frontends.server.LAST_BYTES", 0.05)
+
+
 # -- the owner is not seen
 
 

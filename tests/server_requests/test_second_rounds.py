@@ -26,9 +26,10 @@ def sides(harness: ServerHarness) -> list[SideConnection]:
 @pytest.mark.parametrize("road", ROADS)
 @pytest.mark.parametrize("frontend", FRONTENDS)
 async def test_an_answer_goes_to_the_process_that_asked(
-    open_harness: OpenHarness, frontend: str, road: str, key: str
+    open_harness: OpenHarness, frontend: str, road: str, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The free process with the lowest number got it, and knew nothing of the question."""
+    monkeypatch.setattr("aggregator.upstream.sessions.request.HEEDED_WITHIN", 0.05)
     harness = open_harness({"one": stdio_entry("modern", isolation="per_session")})
     async with harness.host(frontend, MODERN, capabilities=ABLE) as host:
         held = host.call("one.hold", {"key": key}, progressToken=1)
