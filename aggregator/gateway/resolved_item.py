@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from aggregator.domain.records import ItemKind
+from aggregator.policy.patterns import Target, named_by_rules
 from aggregator.upstream.upstream import Upstream
 
 
@@ -12,8 +13,8 @@ class ResolvedItem:
 
     `own` is the upstream's name, `requested` the host's. `takes` are the argument names that a prompt declares, None if
     they are unknown. `lost` are those of them that its server does not take any more. `sent_as` is the name that its
-    server gives a prompt now, empty if that is `own`. `listed`, `also` and `skills` are
-    facts of a resource for the rulebook (`AgentRules.decide_resource`).
+    server gives a prompt now, empty if that is `own`. `listed`, `also` and `skills` are facts of a resource for the
+    rulebook (`Target`).
     """
 
     kind: ItemKind
@@ -26,6 +27,13 @@ class ResolvedItem:
     also: tuple[str, ...] = ()
     skills: tuple[str, ...] = ()
     sent_as: str = ""
+
+    @property
+    def target(self) -> Target:
+        """The item as patterns see it: one without a prefix by the id of its server."""
+        server, (kind, name) = self.upstream.config, named_by_rules(self.kind, self.own)
+        prefix = server.prefix or server.id
+        return Target(kind, server.id, prefix, name, self.listed, self.also, self.skills, self.sent_as)
 
     @property
     def own_now(self) -> str:

@@ -17,8 +17,9 @@ from urllib.parse import unquote
 
 from aggregator.config.files.report import nearest
 from aggregator.domain.names import without_host_prefix
+from aggregator.domain.records import ItemKind
 from aggregator.domain.uris.spellings import canonical, resolved, spellings
-from aggregator.skills.uris import directories, directory_name, directory_uri, is_skill_scheme, skill_uri
+from aggregator.skills.uris import directories, directory_name, directory_uri, is_skill_scheme, skill_name, skill_uri
 
 Kind = Literal["tool", "resource", "prompt", "skill"]
 PatternKind = Literal["tool", "resource", "prompt", "skill", "server"]
@@ -69,7 +70,7 @@ class SkillNames(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Target:
     """A tool, resource, prompt or skill to decide about. `server` is the server's id, `name` its own name or URI; a
-    skill's name is made from the URI of its SKILL.md (`domain.uris.skills`).
+    skill's name is made from the URI of its SKILL.md (`named_by_rules`).
 
     Of resources and skills: `listed` tells whether the server lists this very URI, `also` are other spellings that it
     lists. `skills` names the listed skills that contain the resource.
@@ -136,6 +137,16 @@ class Target:
         if text.isprintable():
             return text
         return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def named_by_rules(kind: ItemKind, own: str) -> tuple[Kind, str]:
+    """Return the kind and the name by which patterns match an item of a server: a template like the URI that it looks
+    like, a skill by its name. `own` is the server's own name or URI, of a skill the URI of its SKILL.md.
+    """
+    if kind == "prompt":
+        return kind, own
+    name = skill_name(own) if kind == "skill" else None
+    return ("skill", name) if name is not None else ("resource", own)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from aggregator.domain.bounds.lru import LruCache
 from aggregator.domain.decision import ConfirmBy, Decision
 from aggregator.domain.names import Style
 from aggregator.domain.principal import Principal, TokenFacts
-from aggregator.domain.records import ToolRecord
+from aggregator.domain.records import ItemRecord, ToolRecord
 from aggregator.domain.text.invisible import folded_name
 from aggregator.flow.decide.decide_flow import NO_FLOW, ToolFlow
 from aggregator.flow.decide.flow_book import FlowBook
@@ -22,7 +22,7 @@ from aggregator.policy.decide import DecisionFacts, Finding, MatchedRule, by_fie
 from aggregator.policy.index import RuleIndex
 from aggregator.policy.inherit import binding, bound_names, chain, setting
 from aggregator.policy.limits import OF_RESULTS, Limits, limits_of
-from aggregator.policy.patterns import Target
+from aggregator.policy.patterns import Target, named_by_rules
 from aggregator.policy.rules import Body, Documents, Key, Place, Rule, RuleField, Setting, body_of
 from aggregator.policy.who import WhoDecision, decide_who, names_taken
 
@@ -166,40 +166,8 @@ class AgentRules:
             known = memory[key] = self._rule(target_of(tool), annotations)
         return known
 
-    def decide_resource(
-        self,
-        server: str,
-        uri: str,
-        *,
-        prefix: str | None = None,
-        listed: bool = False,
-        also: tuple[str, ...] = (),
-        skills: tuple[str, ...] = (),
-    ) -> Decision:
-        """Decide whether the agent may see and read a resource; `prefix` is the server's, if it differs from its id.
-
-        `listed`: the server lists this very URI; `also` are other spellings of it that the server lists; `skills` names
-        the listed skills that contain it.
-        """
-        return self.decide_target(Target("resource", server, prefix or server, uri, listed, also, skills), None)
-
-    def decide_skill(
-        self, server: str, name: str, *, prefix: str | None = None, listed: bool = False, also: tuple[str, ...] = ()
-    ) -> Decision:
-        """Decide whether the agent may see a skill, by the rules for it and for the URI of its SKILL.md.
-
-        `listed` and `also` describe that URI, as in `decide_resource`.
-        """
-        return self.decide_target(Target("skill", server, prefix or server, name, listed, also), None)
-
-    def decide_prompt(self, server: str, name: str, *, prefix: str | None = None, sent_as: str = "") -> Decision:
-        """Decide whether the agent may see and get a prompt. `sent_as` is the name that the server gives an approved
-        one now; empty if it is the same.
-        """
-        return self.decide_target(Target("prompt", server, prefix or server, name, sent_as=sent_as), None)
-
-    def decide_target(self, target: Target, claims: ToolAnnotations | None) -> Decision:
-        """Decide about any target.
+    def decide_target(self, target: Target, claims: ToolAnnotations | None = None) -> Decision:
+        """Decide whether the agent may see and use any target.
 
         `claims` are the annotations of its server that count, None unless it is a tool.
         """
@@ -399,6 +367,13 @@ def target_of(tool: ToolRecord) -> Target:
     """Return a tool as patterns see it: one without a prefix by the id of its server."""
     sent_as = tool.sent_as if tool.sent_as != tool.own_name else ""
     return Target("tool", tool.server, tool.prefix or tool.server, tool.own_name, sent_as=sent_as)
+
+
+def target_of_item(item: ItemRecord, skills: tuple[str, ...] = ()) -> Target:
+    """Return a listed item as patterns see it; `skills` are the listed skills that it is a file of."""
+    kind, name = named_by_rules(item.kind, item.own_name)
+    sent_as = item.sent_as if kind == "prompt" else ""
+    return Target(kind, item.server, item.prefix or item.server, name, True, (), skills, sent_as)
 
 
 def _plain_names(target: Target) -> Iterable[str]:

@@ -21,7 +21,7 @@ from aggregator.gateway.ask.next_round import is_complete
 from aggregator.gateway.calls.relay import Relay
 from aggregator.gateway.hooks import Guards
 from aggregator.gateway.reads.held import is_in_held_skill, refuse_held, refuse_unlisted_skill
-from aggregator.gateway.reads.permission import ItemPermission, decided
+from aggregator.gateway.reads.permission import ItemPermission
 from aggregator.gateway.reads.resource_lookup import ResourceLookup
 from aggregator.gateway.request import Request
 from aggregator.gateway.resolved_item import ResolvedItem
@@ -109,7 +109,7 @@ class Skills:
 
     async def _find(self, view: View, uri: str) -> ResolvedItem:
         found = self._lookup.skill(view, uri)
-        if found is None or decided(found, view).hidden:
+        if found is None or view.decide(found.target).hidden:
             # Hidden skills are looked up like absent ones, so that timing does not distinguish them.
             await self._startup.settled(None)
             found = self._lookup.skill(view, uri)
@@ -165,10 +165,10 @@ class Skills:
         if cursor is not None and not isinstance(cursor, str):
             raise HostError(INVALID_PARAMS, "`cursor` must be a string.")
         found = self._lookup.directory(view, uri)
-        if found is None or decided(found, view).hidden:
+        if found is None or view.decide(found.target).hidden:
             await self._startup.settled(None)
             found = self._lookup.directory(view, uri)
-        if found is None or decided(found, view).hidden:
+        if found is None or view.decide(found.target).hidden:
             raise UnknownDirectory(uri)
         own = found.own.removesuffix("/")
         request.about(found.upstream.config.id, own)
@@ -252,7 +252,7 @@ class Skills:
                 child = inside(view, found.upstream, uri, uri)
             except OddSpelling:
                 continue
-            if decided(child, view).visible and not is_in_held_skill(self._agent_items, child):
+            if view.decide(child.target).visible and not is_in_held_skill(self._agent_items, child):
                 seen.append({**one, "uri": with_server(prefix, uri)})
         return seen
 

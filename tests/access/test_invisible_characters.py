@@ -12,7 +12,7 @@ from aggregator.upstream.sessions.session import UpstreamSession
 from tests.access.conftest import MakeConfig
 from tests.access.gateway_harness import FORMS, LEGACY, MODERN, GatewayHarness, tool
 from tests.peers.toolbox import Json
-from tests.policy.build import book
+from tests.policy.build import book, item
 from tests.policy.build import tool as record
 
 TRICK: Final = "a\u200b\u202eb\U000e0041\x1b[2J\u2066c"
@@ -112,7 +112,10 @@ def test_no_such_name_gets_round_a_policy(name: str) -> None:
     limited = rules(allow=["crm.*"], limits={"crm.delete": {"per_minute": 1}}, arguments={"crm.delete": {}})
     assert len(limited.limits(asked).counted) == 1
     assert len(limited.tightening(asked)) == 1
-    assert rules(allow=["prompt:*"], deny=["prompt:crm.delete"]).decide_prompt("crm", name).verdict == "deny"
+    assert (
+        rules(allow=["prompt:*"], deny=["prompt:crm.delete"]).decide_target(item("prompt", "crm", name)).verdict
+        == "deny"
+    )
 
 
 async def test_a_property_that_looks_like_another_costs_its_tool(

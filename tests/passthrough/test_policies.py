@@ -25,6 +25,7 @@ from tests.peers.back_channel import AnsweringBackChannel
 from tests.peers.library import FILE, Library
 from tests.peers.serving import BackgroundLoop
 from tests.peers.toolbox import Json
+from tests.policy.build import item
 from tests.policy.test_properties import AGENTS, belonging, documents, with_tenants
 
 SERVERS: Final = ("a", "b", "a_b", "A")
@@ -139,7 +140,7 @@ def test_what_is_listed_is_what_can_be_had(
                         assert found is None or found in had, spelled
                     # This may read as another server's, and then that is what the policy decides about.
                     found = await harness.reached(host, "resources/read", {"uri": own})
-                    assert found is None or found == ("?", "?") or rules.decide_resource(*found).visible
+                    assert found is None or found == ("?", "?") or rules.decide_target(item("resource", *found)).visible
             names = await harness.found(host, "prompts/list", "name")
             gotten = {name: await harness.reached(host, "prompts/get", {"name": name}) for name in names}
             assert None not in gotten.values()
@@ -172,8 +173,8 @@ def test_what_an_agent_may_not_have_changes_nothing_for_it(
             assert mine is not None
             less = {
                 server: (
-                    [uri for uri in uris if mine.decide_resource(server, uri).visible],
-                    [name for name in names if mine.decide_prompt(server, name).visible],
+                    [uri for uri in uris if mine.decide_target(item("resource", server, uri)).visible],
+                    [name for name in names if mine.decide_target(item("prompt", server, name)).visible],
                 )
                 for server, (uris, names) in world.items()
             }

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from textwrap import dedent
-from typing import Any
+from typing import Any, Literal
 
 from aggregator.domain.records import ToolRecord
 from aggregator.policy.files.checking import check
@@ -56,6 +56,11 @@ def tool(name: str, annotations: Mapping[str, Any] | None = None, server: str | 
 def target(name: str) -> Target:
     prefix, _, own = name.partition(".")
     return Target("tool", prefix, prefix, own)
+
+
+def item(kind: Literal["resource", "prompt"], server: str, name: str, *, prefix: str = "") -> Target:
+    """Return an item as rules see it; its server's id is the prefix unless said otherwise."""
+    return Target(kind, server, prefix or server, name)
 
 
 def verdict(made: Rulebook, agent: str, name: str, *, trusted: bool = False, **more: Any) -> str:

@@ -11,7 +11,7 @@ from aggregator.policy.limits import COUNTED
 from aggregator.policy.patterns import Target
 from aggregator.policy.rulebook import AgentRules, Rulebook
 
-from .build import READ_ONLY, book, errors, tool, verdict
+from .build import READ_ONLY, book, errors, item, tool, verdict
 
 IDEMPOTENT = {"idempotentHint": True}
 
@@ -180,8 +180,8 @@ def test_tenants() -> None:
     refused = rules_of(made, "an").decide(tool("s.x"), trusted=False)
     assert refused.hidden
     assert refused.reason == "server s belongs to tenant south, agent an to tenant north"
-    assert rules_of(made, "an").decide_resource("s", "file:///x").hidden
-    assert rules_of(made, "an").decide_prompt("n", "hello").verdict == "allow"
+    assert rules_of(made, "an").decide_target(item("resource", "s", "file:///x")).hidden
+    assert rules_of(made, "an").decide_target(item("prompt", "n", "hello")).verdict == "allow"
     # The server's id counts, whatever prefix it has.
     assert verdict(made, "an", "n.x", server="s") == "deny"
 
@@ -269,15 +269,15 @@ def test_resources_and_prompts_are_decided_in_the_same_way() -> None:
         denials="hidden",
     )
     rules = rules_of(made)
-    assert rules.decide_resource("t", "file:///public/a").verdict == "allow"
-    assert rules.decide_resource("t", "file:///private/a").hidden
-    assert rules.decide_resource("t", "file:///public/secret").verdict == "deny"
-    assert rules.decide_resource("s", "x://y").verdict == "allow"
-    assert rules.decide_resource("id", "x://y", prefix="s").verdict == "deny"
-    assert rules.decide_resource("s", "x://y", prefix="other").verdict == "allow"
-    assert rules.decide_prompt("t", "greet").verdict == "allow"
-    assert rules.decide_prompt("t", "greets").verdict == "deny"
-    assert rules.decide_prompt("s", "pay").verdict == "confirm"
+    assert rules.decide_target(item("resource", "t", "file:///public/a")).verdict == "allow"
+    assert rules.decide_target(item("resource", "t", "file:///private/a")).hidden
+    assert rules.decide_target(item("resource", "t", "file:///public/secret")).verdict == "deny"
+    assert rules.decide_target(item("resource", "s", "x://y")).verdict == "allow"
+    assert rules.decide_target(item("resource", "id", "x://y", prefix="s")).verdict == "deny"
+    assert rules.decide_target(item("resource", "s", "x://y", prefix="other")).verdict == "allow"
+    assert rules.decide_target(item("prompt", "t", "greet")).verdict == "allow"
+    assert rules.decide_target(item("prompt", "t", "greets")).verdict == "deny"
+    assert rules.decide_target(item("prompt", "s", "pay")).verdict == "confirm"
 
 
 def test_arguments_and_limits_add_up() -> None:
@@ -418,8 +418,8 @@ def test_of_two_roles_the_stricter_counts(name: str, swapped: bool) -> None:
 def test_a_uri_is_denied_in_any_spelling_of_the_rule(written: str, asked: str) -> None:
     """Proves: D5. Also for a rule that names one URI, which is found without a walk over all rules."""
     body = {"allow": ["resource:s.*"], "deny": [f"resource:s.{written}", "resource:s.other:///*"]}
-    assert rules_of(one(**body)).decide_resource("s", asked).verdict == "deny"
-    assert rules_of(one(**body)).decide_resource("s", "file:///elsewhere").verdict == "allow"
+    assert rules_of(one(**body)).decide_target(item("resource", "s", asked)).verdict == "deny"
+    assert rules_of(one(**body)).decide_target(item("resource", "s", "file:///elsewhere")).verdict == "allow"
 
 
 @pytest.mark.parametrize(
@@ -441,7 +441,7 @@ def test_a_uri_is_denied_in_any_spelling_of_the_rule(written: str, asked: str) -
 )
 def test_a_reading_that_may_be_meant_denies_and_does_not_allow(body: dict[str, Any], uri: str, expected: str) -> None:
     """Proves: D5. A URI that a server may read otherwise, or a file that only may be a skill's."""
-    assert rules_of(one(**body)).decide_resource("s", uri).verdict == expected
+    assert rules_of(one(**body)).decide_target(item("resource", "s", uri)).verdict == expected
 
 
 def test_names_begin_with_the_prefix_of_their_server() -> None:

@@ -16,7 +16,7 @@ from tests.authorization.authorization_server import authorization_server
 from tests.end_to_end.scripted_host import ACCEPT
 from tests.peers.serving import BackgroundLoop
 from tests.peers.toolbox import Json
-from tests.policy.build import book
+from tests.policy.build import book, item
 from tests.tokens.conftest import TokenHarness, challenge_of, modern
 from tests.tokens.test_token_sessions import INITIALIZE
 
@@ -83,22 +83,21 @@ async def test_what_stands_in_needs_its_own_scopes(tmp_path: Path) -> None:
     assert at.sent == [("spare", "get")]
 
 
-def test_resources_and_prompts_want_scopes_too(tmp_path: Path) -> None:
+def test_resources_and_prompts_want_scopes_too() -> None:
     rules = {"defaults": {"allow": ["*"], "scopes": {"resource:crm.*": ["files|all"], "prompt:crm.ask": ["ask"]}}}
     made = book({**rules, "who": [{"agent": "dev-{subject}"}]})
-    server = make_config(tmp_path, {"crm": {"command": "x"}}).servers[0]
-    for scopes, kind, name, lacks in (
-        (("read",), "resource", "file:///a", ("files", "read")),
-        (("all",), "resource", "file:///a", None),
-        (("all",), "prompt", "ask", ("all", "ask")),
-        ((), "prompt", "other", None),
+    for scopes, target, lacks in (
+        (("read",), item("resource", "crm", "file:///a"), ("files", "read")),
+        (("all",), item("resource", "crm", "file:///a"), None),
+        (("all",), item("prompt", "crm", "ask"), ("all", "ask")),
+        ((), item("prompt", "crm", "other"), None),
     ):
         view = View(host(*scopes).principal, made, {})
         if lacks is None:
-            view.require_item_scopes(kind, server, name)  # type: ignore[arg-type]
+            view.require_scopes(str(target), view.item_scopes(target))
         else:
             with pytest.raises(InsufficientScope) as refused:
-                view.require_item_scopes(kind, server, name)  # type: ignore[arg-type]
+                view.require_scopes(str(target), view.item_scopes(target))
             assert refused.value.scopes == lacks
 
 

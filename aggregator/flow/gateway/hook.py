@@ -189,16 +189,5 @@ class FlowHook(CallHook):
         await self._guard.bring(call, flow.labels.union(read.labels), read.record)
 
 
-def _flow_of(view: View, target: ToolRecord | ResolvedItem) -> ToolFlow:
-    if isinstance(target, ToolRecord):
-        return view.ruling(target).flow
-    server = target.upstream.config
-    return view.item_flow(
-        target.kind,
-        server,
-        target.own,
-        listed=target.listed,
-        also=target.also,
-        skills=target.skills,
-        sent_as=target.sent_as,
-    )
+def _flow_of(view: View, subject: ToolRecord | ResolvedItem) -> ToolFlow:
+    return view.ruling(subject).flow if isinstance(subject, ToolRecord) else view.item_flow(subject.target)

@@ -2,7 +2,6 @@
 
 from aggregator.catalog.templates import fits
 from aggregator.gateway.agent_items import AgentItems
-from aggregator.gateway.reads.permission import decided
 from aggregator.gateway.resolved_item import ResolvedItem
 from aggregator.gateway.views.views import View
 from aggregator.pins.gateway.answers import item_held
@@ -27,7 +26,7 @@ def refuse_held(items: AgentItems, view: View, found: ResolvedItem, requested: s
         return
     for record in held.items.skills_around(server, found.own):
         why = held.item(record)
-        if why is not None and decided(found, view).visible:
+        if why is not None and view.decide(found.target).visible:
             raise item_held(requested, why)
     if found.listed:
         return

@@ -59,7 +59,7 @@ class ItemPermission:
             UnknownResource, UnknownPrompt, UnknownSkill: a denial that is hidden from this agent.
             ItemRefused: a visible denial, or a token without the scopes for it.
         """
-        decision = decided(found, view)
+        decision = view.decide(found.target)
         if decision.visible:
             try:
                 require_scopes(found, view)
@@ -116,7 +116,7 @@ class ItemPermission:
         """Return the decision of a hook against a subscription, or None. The server sees the URI, and no
         user can confirm the subscription.
         """
-        return await self.hooks.forbids_watching(view, host, found, decided(found, view))
+        return await self.hooks.forbids_watching(view, host, found, view.decide(found.target))
 
     async def obtain(self, found: ResolvedItem, view: View, request: Request) -> ItemPermit:
         """Return the permission to read an item, or the question for the host.
@@ -190,21 +190,7 @@ def may_have(found: ResolvedItem, view: View) -> bool:
         require_scopes(found, view)
     except InsufficientScope:
         return False
-    return decided(found, view).visible
-
-
-def decided(found: ResolvedItem, view: View) -> Decision:
-    """Return the decision of the rulebook in force about an item."""
-    server = found.upstream.config
-    return view.decide(
-        found.kind,
-        server,
-        found.own,
-        listed=found.listed,
-        also=found.also,
-        skills=found.skills,
-        sent_as=found.sent_as,
-    )
+    return view.decide(found.target).visible
 
 
 def require_scopes(found: ResolvedItem, view: View) -> None:
@@ -213,16 +199,8 @@ def require_scopes(found: ResolvedItem, view: View) -> None:
     Raises:
         InsufficientScope: it lacks some.
     """
-    server = found.upstream.config
-    view.require_item_scopes(
-        found.kind,
-        server,
-        found.own,
-        listed=found.listed,
-        also=found.also,
-        skills=found.skills,
-        sent_as=found.sent_as,
-    )
+    target = found.target
+    view.require_scopes(f"{target.kind} {found.own}", view.item_scopes(target))
 
 
 def _as_call(found: ResolvedItem) -> ToolRecord:

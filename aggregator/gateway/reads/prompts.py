@@ -96,7 +96,8 @@ class Prompts:
         self._refuse_held(view, name)
         named = ((self._by_prefix[prefix], own) for prefix, own in spellings(name) if prefix in self._by_prefix)
         upstream, own = next(named, (self._by_prefix.get(""), name))
-        decision = view.decide("prompt", upstream.config, own) if upstream is not None else None
+        meant = ResolvedItem("prompt", upstream, own, name) if upstream is not None else None
+        decision = view.decide(meant.target) if meant is not None else None
         if upstream is not None and decision is not None and not decision.hidden:
             if upstream.negotiated is None and decision.visible:
                 upstream.start()

@@ -21,7 +21,7 @@ from aggregator.gateway.agent_items import AgentItems
 from aggregator.gateway.ask.next_round import is_complete
 from aggregator.gateway.calls.relay import Relay
 from aggregator.gateway.reads.held import refuse_held
-from aggregator.gateway.reads.permission import ItemPermission, decided
+from aggregator.gateway.reads.permission import ItemPermission
 from aggregator.gateway.reads.resource_lookup import ResourceLookup
 from aggregator.gateway.request import Request
 from aggregator.gateway.resolved_item import ResolvedItem
@@ -160,7 +160,7 @@ class Resources:
             ItemHeld: its template or its skill waits for an approval.
         """
         found = self.lookup.find_known(view, uri)
-        if found is None or decided(found, view).hidden:
+        if found is None or view.decide(found.target).hidden:
             # Hidden items are looked up like absent ones, so that timing does not distinguish them.
             await self._startup.settled(None)
             found = self.lookup.find_known(view, uri)

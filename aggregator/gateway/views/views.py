@@ -26,7 +26,7 @@ from aggregator.policy.limits import Limits
 from aggregator.policy.live import LivePolicies
 from aggregator.policy.open_mode import OPEN, open_ruling
 from aggregator.policy.patterns import Target
-from aggregator.policy.rulebook import Rulebook, Ruling, Tightening, unknown_agent
+from aggregator.policy.rulebook import Rulebook, Ruling, Tightening, target_of_item, unknown_agent
 from aggregator.policy.who import lacking, together
 from aggregator.skills.uris import skill_name
 from aggregator.wire.codec import encode
@@ -135,48 +135,15 @@ class View:
             said = f"{name} needs a token with the scope {' '.join(missing)}."
             raise InsufficientScope(name, said, together(token.scopes, missing), meant=meant)
 
-    def require_item_scopes(
-        self,
-        kind: ItemKind,
-        server: ServerConfig,
-        own: str,
-        *,
-        listed: bool = False,
-        also: tuple[str, ...] = (),
-        skills: tuple[str, ...] = (),
-        sent_as: str = "",
-    ) -> None:
-        """Check the scopes for an item, as `require_scopes` does; the arguments are the same as for `decide`.
+    def item_scopes(self, target: Target) -> tuple[str, ...]:
+        """Return the scopes that rules require for a resource, a prompt or a skill, if the agent came with a token."""
+        if self._rules is None or self.principal.token is None:
+            return ()
+        return self._rules.scopes_of(target)
 
-        Raises:
-            InsufficientScope: they do not suffice.
-        """
-        if self._rules is not None and self.principal.token is not None:
-            target = _target(kind, server.id, server.prefix, own, listed, also, skills, sent_as)
-            self.require_scopes(f"{target.kind} {own}", self._rules.scopes_of(target))
-
-    def item_flow(
-        self,
-        kind: ItemKind,
-        server: ServerConfig,
-        own: str,
-        *,
-        listed: bool,
-        also: tuple[str, ...],
-        skills: tuple[str, ...],
-        sent_as: str = "",
-    ) -> ToolFlow:
-        """Return the flow labels of a resource, a prompt or a skill, and the flow rules about it. The arguments are the
-        same as for `decide`.
-        """
-        if self._rules is None:
-            return NO_FLOW
-        kind_of: Literal["prompt", "resource", "skill"] = "prompt" if kind == "prompt" else "resource"
-        name = skill_name(own) if kind == "skill" else None
-        if name is not None:
-            kind_of, own = "skill", name
-        prefix = server.prefix or server.id
-        return self._rules.flow_of(Target(kind_of, server.id, prefix, own, listed, also, skills, sent_as))
+    def item_flow(self, target: Target) -> ToolFlow:
+        """Return the flow labels of a resource, a prompt or a skill, and the flow rules about it."""
+        return self._rules.flow_of(target) if self._rules is not None else NO_FLOW
 
     def file_labels(self, skill: ItemRecord, uri: str) -> frozenset[str]:
         """Return the flow labels of a file of a listed skill, by its server's own URI."""
@@ -195,50 +162,19 @@ class View:
         tool = catalog.of_server(server, own_name)
         return tool is None or self.is_visible(tool)
 
-    def decide(
-        self,
-        kind: ItemKind,
-        server: ServerConfig,
-        own: str,
-        *,
-        listed: bool = False,
-        also: tuple[str, ...] = (),
-        skills: tuple[str, ...] = (),
-        sent_as: str = "",
-    ) -> Decision:
-        """Return the decision about a resource or a skill, by its server's own URI, or about a prompt, by its own name.
-
-        `listed`, `also` and `skills` are as for `AgentRules.decide_resource`, `sent_as` as for `decide_prompt`.
-        """
-        return self._decide(kind, server.id, server.prefix, own, listed, also, skills, sent_as)
+    def decide(self, target: Target) -> Decision:
+        """Return the decision about a resource, a prompt or a skill."""
+        if self.rulebook is None:
+            return OPEN.decision
+        if self._rules is None:
+            return unknown_agent(self.principal.agent_id)
+        return self._rules.decide_target(target)
 
     def shows(self, item: ItemRecord, skills: tuple[str, ...] = ()) -> bool:
         """Return whether an item is visible; a template counts as the URI it looks like. `skills` are those that it is
         a file of.
         """
-        return self._decide(item.kind, item.server, item.prefix, item.own_name, True, (), skills, item.sent_as).visible
-
-    def _decide(
-        self,
-        kind: ItemKind,
-        server: str,
-        prefix: str,
-        own: str,
-        listed: bool,
-        also: tuple[str, ...],
-        skills: tuple[str, ...],
-        sent_as: str,
-    ) -> Decision:
-        if self.rulebook is None:
-            return OPEN.decision
-        if self._rules is None:
-            return unknown_agent(self.principal.agent_id)
-        if kind == "prompt":
-            return self._rules.decide_prompt(server, own, prefix=prefix, sent_as=sent_as)
-        name = skill_name(own) if kind == "skill" else None
-        if name is not None:
-            return self._rules.decide_skill(server, name, prefix=prefix, listed=listed, also=also)
-        return self._rules.decide_resource(server, own, prefix=prefix, listed=listed, also=also, skills=skills)
+        return self.open or self.decide(target_of_item(item, skills)).visible
 
     def might_use(self, server: ServerConfig, own_name: str = "?") -> bool:
         """Return whether a server without a known catalog may be named to this agent: it could call a tool of that
@@ -369,25 +305,6 @@ class Views:
             if known[key]:
                 seen.append(item)
         return (yield from item_catalog_steps(seen))
-
-
-def _target(
-    kind: ItemKind,
-    server: str,
-    prefix: str,
-    own: str,
-    listed: bool,
-    also: tuple[str, ...],
-    skills: tuple[str, ...],
-    sent_as: str,
-) -> Target:
-    """Return an item as patterns see it: one without a prefix by the id of its server."""
-    if kind == "prompt":
-        return Target("prompt", server, prefix or server, own, sent_as=sent_as)
-    name = skill_name(own) if kind == "skill" else None
-    if name is not None:
-        return Target("skill", server, prefix or server, name, listed, also)
-    return Target("resource", server, prefix or server, own, listed, also, skills)
 
 
 def tightened(tool: ToolRecord, rules: tuple[Tightening, ...]) -> ToolRecord:
