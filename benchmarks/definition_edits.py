@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from aggregator.config.server_parts import ChangeClass
 from aggregator.domain.schema_walk import positions
-from aggregator.pins.decide.values import ChangeClass
 
 Definition = dict[str, Any]
 

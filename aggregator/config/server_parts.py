@@ -57,7 +57,7 @@ class LaunchConfig(ConfigModel):
     )
 
 
-ChangeClassName = Literal[
+ChangeClass = Literal[
     "cosmetic",
     "narrower",
     "steering",
@@ -75,7 +75,7 @@ ChangeClassName = Literal[
 class AcceptedChanges(ConfigModel):
     """The classes of changes of definitions that are accepted without an approval."""
 
-    accept: tuple[ChangeClassName, ...] = Field(
+    accept: tuple[ChangeClass, ...] = Field(
         default=("cosmetic",),
         description="The classes. A change of several classes is accepted if all of them are.",
         examples=[["cosmetic", "narrower", "wider"]],

@@ -8,8 +8,8 @@ import pytest
 from pydantic import BaseModel
 
 from aggregator.config.server_config import GROUPS, ServerConfig
-from aggregator.config.server_parts import AcceptedChanges, ChangeClassName
-from aggregator.pins.decide.values import ACCEPTED, CHANGE_CLASSES
+from aggregator.config.server_parts import AcceptedChanges
+from aggregator.pins.decide.values import ACCEPTED
 
 from .conftest import Load
 
@@ -497,8 +497,7 @@ def test_settings_of_pins_that_are_none_are_named(load_file: Load, settings: dic
     assert any(f"it.{name}" in problem or name in problem for name in settings for problem in problems)
 
 
-def test_the_classes_of_the_configuration_are_those_of_pins() -> None:
-    assert get_args(ChangeClassName) == CHANGE_CLASSES
+def test_the_default_of_accepted_classes_is_that_of_pins() -> None:
     assert frozenset(AcceptedChanges().accept) == ACCEPTED
 
 

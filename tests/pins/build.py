@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
+from aggregator.config.server_parts import ChangeClass
 from aggregator.domain.bounds.slices import at_once
 from aggregator.pins.decide.comparison import compare
 from aggregator.pins.decide.definition import pinned_item
 from aggregator.pins.decide.flags import NO_OTHERS, KnownTool, OtherServers, ToolIndex
-from aggregator.pins.decide.values import ChangeClass, Comparison, ItemChange, PinKind
+from aggregator.pins.decide.values import Comparison, ItemChange, PinKind
 
 Definition = dict[str, Any]
 

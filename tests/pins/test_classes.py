@@ -7,8 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from aggregator.config.server_parts import ChangeClass
 from aggregator.pins.decide.comparison import waits
-from aggregator.pins.decide.values import ACCEPTED, CHANGE_CLASSES, ChangeClass
+from aggregator.pins.decide.values import ACCEPTED, CHANGE_CLASSES
 from benchmarks.definition_edits import random_edit
 from tests.pins.build import change, classes, schema_tool, tool
 from tests.pins.oracle import VALUES, accepts, edited, roots

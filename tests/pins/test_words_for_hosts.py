@@ -2,7 +2,8 @@
 
 import pytest
 
-from aggregator.pins.decide.values import CHANGE_CLASSES, ChangeClass, ItemChange, PinnedItem
+from aggregator.config.server_parts import ChangeClass
+from aggregator.pins.decide.values import CHANGE_CLASSES, ItemChange, PinnedItem
 from aggregator.pins.gateway.judge import why_for_hosts
 
 # Classes that no words are needed for: a cosmetic change is never held, `other` is told as a change.

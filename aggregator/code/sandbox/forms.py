@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from aggregator.code.sandbox.class_facts import FRACTION, MAPPINGS_ADDED, ClassFacts, facts_of
 from aggregator.code.sandbox.classes import ClassForms
-from aggregator.code.sandbox.classes_source import CLASSES, ORDER, PROTOCOLS
+from aggregator.code.sandbox.classes_source import CLASSES
 from aggregator.code.sandbox.containers_source import ATTRIBUTES, CONTAINERS, ENCODER, MAPPINGS
 from aggregator.code.sandbox.errors import ERRORS, LACKING_ERRORS, ErrorForms, with_missing_errors
 from aggregator.code.sandbox.fractions_source import ORDERED_ADDED
@@ -21,6 +21,7 @@ from aggregator.code.sandbox.generators import GeneratorForms, stops_of
 from aggregator.code.sandbox.generators_source import GENERATORS
 from aggregator.code.sandbox.html_source import HTML_PARSER
 from aggregator.code.sandbox.inits import INITS, LACKING_INITS, InitForms
+from aggregator.code.sandbox.instances_source import ORDER, PROTOCOLS
 from aggregator.code.sandbox.left_loops import LeftLoopForms
 from aggregator.code.sandbox.methods import LACKING_METHODS, MethodForms, attributes_of
 from aggregator.code.sandbox.methods_source import METHODS, SUB

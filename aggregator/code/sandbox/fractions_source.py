@@ -1,4 +1,4 @@
-"""The module `fractions` of programs. `ORDERED_ADDED` has the instances compare and sort (`classes_source`)."""
+"""The module `fractions` of programs. `ORDERED_ADDED` has the instances compare and sort (`instances_source`)."""
 
 from typing import Final
 

@@ -4,7 +4,26 @@
 
 from typing import Final
 
-COLLECTIONS: Final = """
+# The methods of a mapping that go over all that it has, for the body of a class with `_whole`.
+MAPPING_VIEWS: Final = """\
+    def __iter__(self):
+        return iter(self._whole())
+
+    def __len__(self):
+        return len(self._whole())
+
+    def keys(self):
+        return self._whole().keys()
+
+    def values(self):
+        return self._whole().values()
+
+    def items(self):
+        return self._whole().items()
+"""
+
+COLLECTIONS: Final = (
+    """
 import collections as _collections
 
 class _Collections:
@@ -32,12 +51,6 @@ class _ChainMap:
     def __contains__(self, key):
         return any([key in one for one in self.maps])
 
-    def __iter__(self):
-        return iter(self._whole())
-
-    def __len__(self):
-        return len(self._whole())
-
     def __eq__(self, other):
         return self._whole() == (other._whole() if type(other) is _ChainMap else other)
 
@@ -53,15 +66,9 @@ class _ChainMap:
     def get(self, key, default=None):
         return self[key] if key in self else default
 
-    def keys(self):
-        return self._whole().keys()
-
-    def values(self):
-        return self._whole().values()
-
-    def items(self):
-        return self._whole().items()
-
+"""
+    + MAPPING_VIEWS
+    + """
 _x_mappings.append(_ChainMap)
 
 class _CollectionsAbc:
@@ -90,6 +97,7 @@ _added_collections.OrderedDict = dict
 # Bases of classes of the program (`classes`).
 _added_collections.UserDict = _added_collections.UserList = None
 """
+)
 
 HEAPQ: Final = """
 _heap_sorted = sorted

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from aggregator.code.sandbox.small_sources import MAPPING_VIEWS
+
 SHLEX: Final = """
 class _Shlex:
     def quote(self, text):
@@ -43,7 +45,8 @@ _added_shlex = _Shlex()
 """
 
 # A program cannot raise an exception of a module of its own: all of them are KeyError.
-CONFIGPARSER: Final = """
+CONFIGPARSER: Final = (
+    """
 import re as _config_re
 
 _config_unset = ["no fallback"]
@@ -68,24 +71,12 @@ class _Section:
     def __contains__(self, key):
         return self.parser.has_option(self.name, key)
 
-    def __iter__(self):
-        return iter(self._whole())
-
-    def __len__(self):
-        return len(self._whole())
-
     def __repr__(self):
         return f"<Section: {self.name}>"
 
-    def keys(self):
-        return self._whole().keys()
-
-    def values(self):
-        return self._whole().values()
-
-    def items(self):
-        return self._whole().items()
-
+"""
+    + MAPPING_VIEWS
+    + """
     def get(self, key, fallback=None):
         return self.parser.get(self.name, key, fallback=fallback)
 
@@ -263,3 +254,4 @@ class _ConfigParser:
 
 _added_configparser = _ConfigParser()
 """
+)

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from aggregator.config.server_parts import ChangeClass
 from aggregator.domain.text.invisible import escaped
-from aggregator.pins.decide.values import ChangeClass, Flag
+from aggregator.pins.decide.values import Flag
 from aggregator.wire.codec import encode_sorted
 
 # Names told in one sentence, and characters of each.

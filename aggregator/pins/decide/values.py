@@ -4,20 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
+from aggregator.config.server_parts import ChangeClass
+
 PinKind = Literal["tool", "prompt", "template", "skill", "instructions"]
-ChangeClass = Literal[
-    "cosmetic",
-    "narrower",
-    "steering",
-    "wider",
-    "description",
-    "output",
-    "safer_annotations",
-    "other_annotations",
-    "new",
-    "renamed",
-    "other",
-]
 Flag = Literal["hidden_characters", "look_alike", "shadowing"]
 
 OnChange = Literal["hold", "warn"] | frozenset[ChangeClass]
