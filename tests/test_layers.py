@@ -96,6 +96,8 @@ INSIDE_FUNCTIONS: Final = {
     ("aggregator.intent.meta_tool", "aggregator.intent.match.intent"): "4 MiB; only for a message",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.index"): "13 ms; in a thread",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.relevance"): "13 ms with the index; on demand",
+    ("aggregator.gateway.views.tool_index", "aggregator.catalog.search.index"): "13 ms; in a thread",
+    ("aggregator.gateway.views.tool_index", "aggregator.catalog.search.relevance"): "13 ms with the index; in a thread",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.explain"): "13 ms with the index; on demand",
     ("aggregator.gateway.views.embeddings", "aggregator.catalog.search.relevance"): "13 ms with the index; in a thread",
     ("aggregator.gateway.views.finder", "aggregator.catalog.search.destructive"): "13 ms with the index; in a thread",

@@ -60,7 +60,7 @@ class CatalogUpdates:
         if anew or catalog.tools != self._current.tools.tools:
             self._current.replace_tools(catalog)
             others = True
-            self._finder.update()
+            self._finder.index.update()
             self._list_changed.announce()
         if others and self._pins is not None:
             # Held tools too: a text that mentions them would suggest calling them.
@@ -72,7 +72,7 @@ class CatalogUpdates:
 
     async def indexed(self) -> None:
         """Wait until the tools in force can be found by words."""
-        await self._finder.wait_indexed()
+        await self._finder.index.wait_indexed()
 
     async def run(self) -> None:
         """Build the resources in slices whenever there are too many to build them at once, until cancelled."""

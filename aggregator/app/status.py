@@ -70,7 +70,7 @@ class Status:
         held = self._book.counts() if self._book is not None else {}
         waiting = self._book.waiting_counts() if self._book is not None else {}
         withheld = self._pin_sync.withheld if self._pin_sync is not None else {}
-        unsearchable = self._finder.unsearchable
+        unsearchable = self._finder.index.unsearchable
         servers = {
             name: {
                 **condition(upstream, self._tools(upstream)),
@@ -113,8 +113,8 @@ class Status:
             details["pins"] = self._pin_sync.problem
         if (progress := self._finder.meanings.progress) is not None:
             details["meaning"] = progress._asdict()
-        if self._finder.problem is not None:
-            details["search"] = self._finder.problem
+        if self._finder.index.problem is not None:
+            details["search"] = self._finder.index.problem
         if self._kept.problem is not None:
             details["tasks"] = self._kept.problem
         receivers = self._notices.report()

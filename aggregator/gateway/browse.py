@@ -179,12 +179,12 @@ class ToolBrowser:
     @property
     def unsearchable(self) -> Mapping[str, str]:
         """The servers whose tools cannot be found by words, each with the reason."""
-        return self._finder.unsearchable
+        return self._finder.index.unsearchable
 
     @property
     def not_indexed(self) -> int:
         """The number of tools that a search cannot find yet."""
-        return self._finder.not_indexed
+        return self._finder.index.not_indexed
 
     @property
     def meaning_progress(self) -> MeaningProgress | None:

@@ -164,7 +164,7 @@ class Dispatcher:
         """Run the background work of the gateway until cancelled."""
         keep = (kept or KeptWork()).keep
         async with Tasks("the gateway") as tasks, self._meta.programs.sandbox, self.input_requests.parking.tasks:
-            tasks.start(keep("the search index", self._finder.run))
+            tasks.start(keep("the search index", self._finder.index.run))
             tasks.start(keep("the search by meaning", self._finder.meanings.run))
             tasks.start(keep("the index of skills", self._finder.skills.run))
             await keep("the checks ahead of calls", self._prepare)
@@ -178,7 +178,7 @@ class Dispatcher:
         await self._supervisor.wait_all_tried(SETTLE)
         # The tables of search take 15 MiB. A host whose list has all of a few tools hardly ever searches.
         if await self._host_lists.expects_searches():
-            self._finder.begin()
+            self._finder.index.begin()
 
     def end_work(self) -> None:
         """End every request and call that is still under way, each with words for its host."""
@@ -340,7 +340,7 @@ class Dispatcher:
         await self._host_lists.prepare(request.host)
         style, listing = self._host_lists.tools_for(request.host)
         if self._exposure.is_short(listing):
-            self._finder.begin()
+            self._finder.index.begin()
         self.list_changes.record_sent(request.host, "tools", self._host_lists.tools_seen(request.host))
         return await self._host_lists.page(request, "tools", "tool", listing, style)
 

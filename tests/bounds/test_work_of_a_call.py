@@ -147,7 +147,7 @@ async def _hosts(
         old = it.host("http", LEGACY[-1], authorization=authorization)
         new = it.host("http", MODERN, authorization=authorization)
         async with old as legacy, new as modern:
-            await it.app.gateway._finder.wait_indexed()
+            await it.app.gateway._finder.index.wait_indexed()
             for _ in range(size.calls):
                 await _act(modern, "direct")()
             yield {LEGACY[-1]: legacy, MODERN: modern}

@@ -239,7 +239,7 @@ async def test_faults_of_lists_and_tools_that_no_words_find_are_shown(
     await ready(own, "talker")
     async with own.signed_in("approver") as approver, own.signed_in("viewer", "vera") as viewer:
         await viewer.get("/console/tools.json", params={"q": "goods"})
-        await until(lambda: own.app.gateway._finder.unsearchable.keys() == {"talker"})
+        await until(lambda: own.app.gateway._finder.index.unsearchable.keys() == {"talker"})
         data = (await approver.get("/console/servers/talker.json")).json()
         assert (data["faults"], data["unsearchable"]) == (2, True)
         assert any("odd" in said and "was mended" in said for said in data["faults_said"])

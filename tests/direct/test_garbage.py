@@ -71,7 +71,7 @@ async def test_no_call_waits_for_the_collector(
         servers = {"old": child("legacy"), "new": child("modern"), "web": {"type": "http", "url": web.url}}
         it = await stack.enter_async_context(direct_harness(tmp_path, monkeypatch, servers))
         host = await stack.enter_async_context(it.host(*kind))
-        await it.app.gateway._finder.wait_indexed()
+        await it.app.gateway._finder.index.wait_indexed()
         for way, (params, in_task) in WAYS.items():
             await make(it, host, params, in_task=in_task)
             with garbage() as found:

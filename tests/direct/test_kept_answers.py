@@ -72,7 +72,7 @@ async def test_an_answer_is_given_again(tmp_path: Path, monkeypatch: pytest.Monk
         host = await stack.enter_async_context(it.host(*kind))
         session = host.headers.get("mcp_session_id") if kind[0] == "http" else None
         other = await stack.enter_async_context(it.host(*kind, session=session))
-        await it.app.gateway._finder.wait_indexed()
+        await it.app.gateway._finder.index.wait_indexed()
         tasks = Tasks.of(it, monkeypatch)
         for name, params in ASKED.items():
             expected = await outcome(it, host, params)
@@ -94,7 +94,7 @@ async def test_an_answer_is_given_again(tmp_path: Path, monkeypatch: pytest.Monk
 async def test_each_request_has_its_own_id_and_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """C8, D8: of an answer that is given again only the result is the same."""
     async with direct_harness(tmp_path, monkeypatch) as it, it.host("http", MODERN) as host:
-        await it.app.gateway._finder.wait_indexed()
+        await it.app.gateway._finder.index.wait_indexed()
         tasks = Tasks.of(it, monkeypatch)
         for _ in range(2):
             await ask(host, ASKED["a query"])
@@ -156,7 +156,7 @@ async def test_a_change_between_two_answers(
     case, params = CHANGES[changed], ASKED[asked]
     async with direct_harness(tmp_path, monkeypatch, policies=tmp_path / "policies") as it, AsyncExitStack() as stack:
         rules(it)
-        await it.app.gateway._finder.wait_indexed()
+        await it.app.gateway._finder.index.wait_indexed()
         hosts = [await stack.enter_async_context(it.host(*kind)) for kind in HOST_KINDS]
         for host in (*hosts, *hosts):
             await ask(host, params)
@@ -165,7 +165,7 @@ async def test_a_change_between_two_answers(
         if (waiting := case.change(it)) is not None:
             await waiting
         if not it.app.gateway.drain.started:
-            await it.app.gateway._finder.wait_indexed()
+            await it.app.gateway._finder.index.wait_indexed()
         tasks = Tasks.of(it, monkeypatch)
         for kind, host, usual in zip(HOST_KINDS, hosts, fresh, strict=True):
             tasks.names.clear()
@@ -189,7 +189,7 @@ async def test_answers_are_those_of_the_own_rules(tmp_path: Path, monkeypatch: p
         assert it.app.live is not None
         it.app.live.rulebook = book({"agents": {"a": {"allow": ["old.*"]}, "b": {"allow": ["new.*"]}}})
         it.app.access.keyring.use_policy_keys([key.record for key in keys.values()])
-        await it.app.gateway._finder.wait_indexed()
+        await it.app.gateway._finder.index.wait_indexed()
         for _ in range(3):
             for host, server in ((a, "old"), (b, "new")):
                 lines = (await ask(host, ASKED["a query"])).text.splitlines()
@@ -204,7 +204,7 @@ async def test_a_server_that_is_away_is_said_at_once(tmp_path: Path, monkeypatch
     """C11: what was found while it was there is not given again; nor is the note once it is back."""
     servers = {"old": child("legacy"), "new": child("modern")}
     async with direct_harness(tmp_path, monkeypatch, servers) as it, it.host("http", MODERN) as host:
-        await it.app.gateway._finder.wait_indexed()
+        await it.app.gateway._finder.index.wait_indexed()
         there = [(await ask(host, ASKED["a query"])).text for _ in range(2)]
         assert "is away" not in there[0]
         lifecycle = it.app.upstreams["old"].lifecycle
@@ -221,7 +221,7 @@ async def test_each_snapshot_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     async with direct_harness(tmp_path, monkeypatch, policies=tmp_path / "policies") as it:
         gateway, live = it.app.gateway, it.app.live
         finder, views, kept = gateway._finder, gateway.views, gateway._meta._kept_answers
-        await finder.wait_indexed()
+        await finder.index.wait_indexed()
         view = views.of(Principal("local"))
         result = {"content": [{"type": "text", "text": "x"}]}
         answer = KeptAnswer(gateway._meta_tools["search_tools"].record, {}, result)
@@ -230,8 +230,8 @@ async def test_each_snapshot_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             "resources": (gateway._current, ItemCatalog()),
             "held": (gateway._current, HeldItems()),
             "_config": (finder, it.config.model_copy()),
-            "_index": (finder, None),
-            "_unsearchable": (finder, {"old": "it cannot be read"}),
+            "searchable": (finder.index, None),
+            "unsearchable": (finder.index, {"old": "it cannot be read"}),
             "_changed": (it.app.supervisor, asyncio.Event()),
             "rulebook": (live, book({"agents": {"local": {"allow": ["*"]}}})),
             "trusted": (views, dict(views.trusted)),

@@ -24,7 +24,7 @@ from aggregator.frontends.console.pages.conditions import problems_of
 from aggregator.gateway.access import Access
 from aggregator.gateway.calls.pipeline import Pipeline
 from aggregator.gateway.views.embeddings import ToolEmbeddings
-from aggregator.gateway.views.finder import Finder
+from aggregator.gateway.views.tool_index import ToolIndex
 from aggregator.replicas.group.leases import Leases
 from aggregator.replicas.group.membership import Membership
 from aggregator.replicas.group.replication import ChangesTail, Replication
@@ -44,7 +44,7 @@ WORK: Final = {
     "the making of audit rows": (AuditLog, "_make_for_ever"),
     "the putting aside of audit rows": (Writer, "ease_again_and_again"),
     "the look at the audit log": (Writer, "look"),
-    "the search index": (Finder, "run"),
+    "the search index": (ToolIndex, "run"),
     "the search by meaning": (ToolEmbeddings, "run"),
     "the index of skills": (SkillFinder, "run"),
     "the checks ahead of calls": (Pipeline, "keep_checks_ready"),

@@ -14,7 +14,7 @@ from aggregator.catalog.search import index, relevance
 from aggregator.catalog.search.document import Document, document
 from aggregator.domain.principal import Principal
 from aggregator.domain.records import ToolRecord
-from aggregator.gateway.views import finder
+from aggregator.gateway.views import finder, tool_index
 from tests.access.gateway_harness import tool
 from tests.meta.conftest import MetaHarness, OpenHarness
 from tests.peers.toolbox import Json
@@ -27,7 +27,7 @@ TOOLS: Final = {
 }
 SERVERS: Final = {"shop": {"command": "never"}}
 # Between two parts of the index, and within one, this often.
-PER_PART: Final = finder._FIRST_PART // 4
+PER_PART: Final = tool_index._FIRST_PART // 4
 
 
 class Gate:
@@ -49,7 +49,7 @@ class Gate:
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     made = Gate()
-    monkeypatch.setattr(finder, "_rest", made)
+    monkeypatch.setattr(tool_index, "_rest", made)
     monkeypatch.setattr(finder, "_INDEX_WAIT", 0.01)
     yield made
     made.open.set()
@@ -66,7 +66,7 @@ async def test_a_search_before_the_first_part(open_harness: OpenHarness, gate: G
         match = await harness.app.gateway.match_intent(host.principal, "order some pencils")
         assert match is not None
         gate.open.set()
-        await until(lambda: not harness.app.gateway._finder.not_indexed, "it is ready")
+        await until(lambda: not harness.app.gateway._finder.index.not_indexed, "it is ready")
         assert "still being indexed" not in await harness.text(host, "search_tools", query="pencils")
 
 
@@ -77,7 +77,7 @@ async def test_what_is_indexed_is_found_meanwhile(open_harness: OpenHarness, gat
     async with open_harness(tools=TOOLS, servers=SERVERS) as harness:
         await until(gate.stopped.is_set, "a part is indexed")
         host = harness.host("local")
-        missing = MANY - finder._FIRST_PART
+        missing = MANY - tool_index._FIRST_PART
         if level == 1:
             said = await harness.text(host, "search_tools", query="pencils")
             assert "order_" in said
@@ -107,7 +107,7 @@ async def test_the_event_loop_has_its_turn_after_every_few_tools(open_harness: O
     """Proves: D11. Whoever builds the index rests so often that nobody else waits for long."""
     gate.open.set()
     async with open_harness(tools=TOOLS, servers=SERVERS) as harness:
-        await until(lambda: not harness.app.gateway._finder.not_indexed, "it is ready")
+        await until(lambda: not harness.app.gateway._finder.index.not_indexed, "it is ready")
         assert gate.passes >= MANY / 4
 
 
@@ -129,7 +129,7 @@ def breaks_for(monkeypatch: pytest.MonkeyPatch, broken: set[str]) -> None:
 
 PAPER: Final = {
     name: [tool(f"{name}_{number}", description="Orders pencils.") for number in range(size)]
-    for name, size in (("first", 3), ("bad", finder._FIRST_PART), ("last", 3))
+    for name, size in (("first", 3), ("bad", tool_index._FIRST_PART), ("last", 3))
 }
 OF_PAPER: Final = {name: {"command": "never"} for name in PAPER}
 
@@ -149,7 +149,7 @@ async def test_a_server_that_cannot_be_indexed_costs_its_own_tools(
         assert "The tools of bad cannot be found by words now" in said
         assert "The tools of bad" in await harness.text(host, "search_tools", query="zebra")
         assert "cannot be found" not in await harness.text(host, "search_tools", server="bad")
-        assert harness.app.gateway._finder.unsearchable.keys() == {"bad"}
+        assert harness.app.gateway._finder.index.unsearchable.keys() == {"bad"}
         assert harness.app.report()[1]["servers"]["bad"]["unsearchable"] == "an error of ours (RuntimeError)"
         assert "unsearchable" not in harness.app.report()[1]["servers"]["last"]
         listed = (await harness.text(host, "list_servers")).splitlines()
@@ -162,7 +162,7 @@ async def test_a_server_that_cannot_be_indexed_costs_its_own_tools(
         lists(harness, "last", [tool("mend", description="Mends erasers.")])
         assert "last.mend" in await harness.text(host, "search_tools", query="erasers")
         assert sum("cannot be found by words" in one.message for one in caplog.records) == 1
-        assert harness.app.gateway._finder.unsearchable.keys() == {"bad"}
+        assert harness.app.gateway._finder.index.unsearchable.keys() == {"bad"}
         broken.clear()
         lists(harness, "bad", [tool("mend", description="Mends erasers.")])
         said = await harness.text(host, "search_tools", query="erasers")
@@ -175,11 +175,11 @@ async def test_what_could_not_be_indexed_is_tried_again(
     open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Proves: F5. A server is indexed once that works, without a change of its list; each attempt is later."""
-    monkeypatch.setattr(finder, "_AGAIN", 0.001)
+    monkeypatch.setattr(tool_index, "_AGAIN", 0.001)
     broken = {"bad"}
     breaks_for(monkeypatch, broken)
     async with open_harness(tools=PAPER, servers=OF_PAPER) as harness:
-        found, host = harness.app.gateway._finder, harness.host("local")
+        found, host = harness.app.gateway._finder.index, harness.host("local")
         await harness.text(host, "search_tools", query="pencils")
         await until(lambda: found._failures >= 3, "it was tried again")
         # A change elsewhere puts nothing off.
@@ -213,9 +213,9 @@ async def test_tables_are_not_read_for_lists_with_all_of_a_few_tools(open_harnes
         gateway = harness.app.gateway
         await gateway._settle()
         assert {"first.first_0", "bad.bad_0"} <= {tool["name"] for tool in await harness.listed(harness.host("local"))}
-        assert not gateway._finder._begun.is_set()
+        assert not gateway._finder.index._begun.is_set()
         await harness.listed(harness.host("short"))
-        assert gateway._finder._begun.is_set()
+        assert gateway._finder.index._begun.is_set()
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ async def test_tables_are_read_ahead_where_hosts_will_search(
     """Proves: F5. Once the servers have come up."""
     async with open_harness(tools=PAPER, servers=OF_PAPER, **settings) as harness:
         await harness.app.gateway._settle()
-        assert harness.app.gateway._finder._begun.is_set() is expected
+        assert harness.app.gateway._finder.index._begun.is_set() is expected
 
 
 def test_meta_tools_are_loaded_without_the_tables_of_search_and_intent() -> None:
@@ -246,19 +246,19 @@ async def test_an_index_that_failed_whole_is_made_again(
     open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Proves: F5."""
-    monkeypatch.setattr(finder, "_AGAIN", 0.001)
-    real, failed = finder.Finder._reindex, list[bool]()
+    monkeypatch.setattr(tool_index, "_AGAIN", 0.001)
+    real, failed = tool_index.ToolIndex._reindex, list[bool]()
 
-    def fails(self: finder.Finder, catalog: Catalog, again: bool) -> None:
+    def fails(self: tool_index.ToolIndex, catalog: Catalog, again: bool) -> None:
         if len(failed) < 3:
             failed.append(True)
             raise MemoryError
         real(self, catalog, again)
 
-    monkeypatch.setattr(finder.Finder, "_reindex", fails)
+    monkeypatch.setattr(tool_index.ToolIndex, "_reindex", fails)
     async with open_harness(tools=PAPER, servers=OF_PAPER) as harness:
         await harness.text(harness.host("local"), "search_tools", query="pencils")
-        await until(lambda: len(failed) == 3 and harness.app.gateway._finder.problem is None, "it is made")
+        await until(lambda: len(failed) == 3 and harness.app.gateway._finder.index.problem is None, "it is made")
         assert "first.first_0" in await harness.text(harness.host("local"), "search_tools", query="pencils", limit=100)
 
 

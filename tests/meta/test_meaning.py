@@ -30,7 +30,7 @@ async def test_switched_on_and_off(open_harness: OpenHarness, tmp_path: Path, mo
     settings = {"search": {"semantic": True}}
     async with open_harness(POLICIES, TOOLS, SERVERS, **settings) as harness:
         finder = harness.app.gateway._finder
-        finder.begin()
+        finder.index.begin()
         await finder.meanings.wait_complete()
         assert "maps.forecast" in await harness.text(harness.host("all"), "search_tools", query="zorblex")
         assert "weak matches" not in await harness.text(harness.host("all"), "search_tools", query="zorblex")
@@ -45,15 +45,15 @@ async def test_switched_on_and_off(open_harness: OpenHarness, tmp_path: Path, mo
         search = config.search.model_copy(update={"semantic": False})
         off = config.model_copy(update={"search": search})
         finder.reconfigure(off)
-        finder.update()
-        await finder.wait_indexed()
+        finder.index.update()
+        await finder.index.wait_indexed()
         assert "maps.forecast" not in await harness.text(harness.host("all"), "search_tools", query="a zorblex")
         words = await harness.text(harness.host("all"), "search_tools", query=RAIN_OR_DRIVE)
         assert "maps.drive" in words
         assert len(encoder.asked) == asked
         finder.reconfigure(harness.app.config)
-        finder.update()
-        await finder.wait_indexed()
+        finder.index.update()
+        await finder.index.wait_indexed()
         await finder.meanings.wait_complete()
         assert "maps.forecast" in await harness.text(harness.host("all"), "search_tools", query="zorblex")
 
@@ -67,7 +67,7 @@ async def test_after_a_change_only_what_is_new_is_encoded(
     monkeypatch.setattr(installed, "installed_models", lambda: [ENGLISH])
     async with open_harness(None, TOOLS, SERVERS, search={"semantic": True}) as harness:
         finder = harness.app.gateway._finder
-        finder.begin()
+        finder.index.begin()
         await finder.meanings.wait_complete()
         tools = harness.app.gateway.catalog.tools
         encoder.asked.clear()

@@ -3,18 +3,15 @@
 Law: every answer comes from the agent's own list, so that a search finds only callable tools.
 
 The engines of search and intent are imported at their first use: their tables take a while to load, and no start waits
-for them.
+for them. `tool_index` keeps the index that is searched.
 """
 
 import asyncio
 import logging
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from aggregator.catalog.catalog import Catalog
 from aggregator.catalog.listing import Listing
 from aggregator.config.model import Config
 from aggregator.config.server_config import LeftOutEntry, ServerConfig
@@ -27,6 +24,7 @@ from aggregator.gateway.views.current import CurrentCatalog
 from aggregator.gateway.views.embeddings import Similarity, ToolEmbeddings
 from aggregator.gateway.views.known_servers import FailoverStatus, KnownServers
 from aggregator.gateway.views.server_seen import ServerSeen
+from aggregator.gateway.views.tool_index import ToolIndex
 from aggregator.gateway.views.views import View, Views
 from aggregator.pins.gateway.book import PinBook
 from aggregator.skills.finder import SkillFinder
@@ -52,14 +50,6 @@ _LONGEST_KEPT: Final = 500
 MOST_FOUND: Final = 200
 # Above this number of tools, a search runs in a thread: it takes some milliseconds for each 10,000 matching ones.
 _AT_ONCE: Final = 10_000
-# Seconds until what could not be indexed is tried again: the first time, and at most, since each pause is twice the one
-# before.
-_AGAIN: Final = 5.0
-_AGAIN_AT_MOST: Final = 600.0
-# Tools are indexed in growing parts, the first of this size, which is searchable at once.
-_FIRST_PART: Final = 250
-# Seconds to sleep after every few tools, so that the event loop gets the interpreter.
-_PAUSE: Final = 50e-6
 
 
 @dataclass(slots=True)
@@ -83,7 +73,7 @@ class _SearchableView:
 
 
 class Finder:
-    """The search over the current catalog; `run` keeps the index in step with it, off the event loop."""
+    """The search over the current catalog; `index` is the index of its tools, `meanings` their embeddings."""
 
     def __init__(
         self,
@@ -98,23 +88,13 @@ class Finder:
     ) -> None:
         self._known_servers = KnownServers(upstreams, views, current, failover, pins)
         self.meanings = meanings if meanings is not None else ToolEmbeddings()
+        self.index = ToolIndex(config, current, self.meanings)
         self.skills = SkillFinder(views, current, slices)
         self._config = config
         self._upstreams = upstreams
         self._views = views
         self._slices = slices
         self._current = current
-        self._index: SearchIndex | None = None
-        self._indexed: dict[str, tuple[str, tuple[ToolRecord, ...]]] = {}
-        # Servers whose tools are not in the index though it is complete, and why.
-        self._unsearchable: Mapping[str, str] = {}
-        self._problem: str | None = None
-        # Attempts in a row that left something out, and the time of the next (of the event loop).
-        self._failures = 0
-        self._due: float | None = None
-        self._begun = asyncio.Event()
-        self._stale = asyncio.Event()
-        self._fresh = asyncio.Event()
         # By the rules of an agent, and the server that it searches, if it is one alone.
         self._visible_of: LruCache[tuple[str, str | None], _SearchableView] = LruCache(_VIEWS_KEPT)
         self._intents: IntentMatcher | None = None
@@ -134,8 +114,8 @@ class Finder:
             current.resources,
             current.held,
             self._config,
-            self._index,
-            self._unsearchable,
+            self.index.searchable,
+            self.index.unsearchable,
             self.meanings.tools,
         )
 
@@ -144,7 +124,8 @@ class Finder:
         """True if a search finds by keywords alone, in an index of all current tools and skills: then it finds the same
         until one of `made_of` is replaced.
         """
-        return self._fresh.is_set() and self.meanings.tools is None and self.skills.settled and not self._unsearchable
+        index = self.index
+        return index.fresh.is_set() and self.meanings.tools is None and self.skills.settled and not index.unsearchable
 
     def explains(self, view: View) -> bool:
         """Return whether no server is configured, or one that the agent may know of could not be reached yet, or is
@@ -156,56 +137,7 @@ class Finder:
         """Take the servers and search settings of a new configuration."""
         self._config = config
         self._intents = None
-        self._stale.set()
-
-    def update(self) -> None:
-        """Index the changed tools in the background."""
-        self._fresh.clear()
-        self._stale.set()
-
-    def begin(self) -> None:
-        """Let `run` index from now on. Idempotent; the first search does so too."""
-        self._begun.set()
-
-    async def run(self) -> None:
-        """Index changed servers until cancelled, from `begin` on."""
-        await self._begun.wait()
-        while True:
-            again, changed = await self._wait_due(), self._stale.is_set()
-            self._stale.clear()
-            catalog = self._current.tools
-            try:
-                await asyncio.to_thread(self._reindex, catalog, again)
-            except Exception as error:  # the index before goes on, and it is tried again
-                self._problem = f"an error of ours ({type(error).__name__}); the log says more"
-                log.error("the tools cannot be indexed for search", exc_info=error)
-            else:
-                self._problem = None
-            self._plan_again(again)
-            if catalog is self._current.tools:
-                self._fresh.set()
-            if changed:
-                self.meanings.set_tools(catalog.tools if self._config.search.semantic else None)
-
-    async def _wait_due(self) -> bool:
-        """Wait until there is something to index; return whether what failed is to be tried again."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(self._due):
-                await self._stale.wait()
-        return self._due is not None and asyncio.get_running_loop().time() >= self._due
-
-    def _plan_again(self, again: bool) -> None:
-        """Note when what could not be indexed is tried again; `again`: it has been tried just now."""
-        if self._problem is None and not self._unsearchable:
-            self._failures, self._due = 0, None
-        elif again or self._due is None:
-            pause = min(_AGAIN * 2**self._failures, _AGAIN_AT_MOST)
-            self._failures, self._due = self._failures + 1, asyncio.get_running_loop().time() + pause
-
-    async def wait_indexed(self) -> None:
-        """Wait until the index holds the current tools; see to it that it is built."""
-        self.begin()
-        await self._fresh.wait()
+        self.index.reconfigure(config)
 
     def tools(self, view: View) -> tuple[ToolRecord, ...]:
         """Return all tools that the agent may call, with the schemas in force for it."""
@@ -274,7 +206,7 @@ class Finder:
             return {}
         from aggregator.catalog.search.explain import reasons
 
-        names, texts = {tool.name for tool in tools}, {one: text for one, (text, _) in self._indexed.items()}
+        names, texts = {tool.name for tool in tools}, self.index.texts()
         return await asyncio.to_thread(reasons, visible.searchable, query, names, texts)
 
     async def match(self, view: View, message: str, limit: int) -> "IntentMatch":
@@ -319,7 +251,7 @@ class Finder:
     def servers(self, view: View) -> list[ServerSeen]:
         """Return the servers that the agent may know of."""
         seen = self._known_servers.all(view)
-        return [self._searched(one) for one in seen] if self._unsearchable else seen
+        return [self._searched(one) for one in seen] if self.index.unsearchable else seen
 
     def switched_off(self, view: View) -> list[str]:
         """Return the names of the servers that the agent could use if they were switched on in the configuration."""
@@ -336,11 +268,11 @@ class Finder:
     def server_named(self, view: View, name: str) -> ServerSeen | None:
         """Return the server of that id or prefix; else the only one that it fits but for case and signs."""
         seen = self._known_servers.named(view, name)
-        return self._searched(seen) if seen is not None and self._unsearchable else seen
+        return self._searched(seen) if seen is not None and self.index.unsearchable else seen
 
     def _searched(self, seen: ServerSeen) -> ServerSeen:
         """Return a server, with the note that its tools cannot be found by words if that is so."""
-        return replace(seen, unsearchable=True) if seen.tools and seen.config.id in self._unsearchable else seen
+        return replace(seen, unsearchable=True) if seen.tools and seen.config.id in self.index.unsearchable else seen
 
     def annotations(self, view: View, tool: ToolRecord) -> Mapping[str, Any]:
         """Return the annotations of a tool that count: the operator's and a trusted server's."""
@@ -355,30 +287,13 @@ class Finder:
     def _config_of(self, tool: ToolRecord) -> ServerConfig:
         return self._upstreams[tool.server].config
 
-    @property
-    def problem(self) -> str | None:
-        """The reason why words find tools that are not the current ones; None while they find these."""
-        return self._problem
-
-    @property
-    def unsearchable(self) -> Mapping[str, str]:
-        """The servers whose tools cannot be found by words, each with the reason."""
-        return self._unsearchable
-
     def unsearchable_of(self, view: View) -> list[str]:
         """Return the servers of an agent's tools that cannot be found by words, by the names that it knows."""
-        return [seen.name for seen in self.servers(view) if seen.unsearchable] if self._unsearchable else []
-
-    @property
-    def not_indexed(self) -> int:
-        """The number of tools that are still being indexed and cannot be found by words yet."""
-        if self._fresh.is_set():
-            return 0
-        return max(0, len(self._current.tools) - (len(self._index) if self._index is not None else 0))
+        return [seen.name for seen in self.servers(view) if seen.unsearchable] if self.index.unsearchable else []
 
     def not_indexed_of(self, view: View) -> int:
         """Return how many of an agent's own tools its last search could not find, since they were not indexed."""
-        if self._fresh.is_set():
+        if self.index.fresh.is_set():
             return 0
         known = self._visible_of.get((view.key, None))
         return len(known.by_name) - known.searchable.count if known is not None else len(self.tools(view))
@@ -388,52 +303,25 @@ class Finder:
 
         None before the first part of the first index is there.
         """
-        if not self._fresh.is_set():
-            self.begin()
+        if not self.index.fresh.is_set():
             try:
                 async with asyncio.timeout(_INDEX_WAIT):
-                    await self._fresh.wait()
+                    await self.index.wait_indexed()
             except TimeoutError:
                 log.warning("a search uses an index that is older than the catalog: the new one is not ready yet")
-        if self._index is None:
+        if self.index.searchable is None:
             return None
         listing = await self._views.prepare_listing(view, self._current.tools, self._slices)
         key = view.key, server
         known = self._visible_of.get(key)
-        if known is None or known.index is not self._index or known.listing is not listing:
+        if known is None or known.index is not self.index.searchable or known.listing is not listing:
             by_name = await self._slices.run(listing.name_steps())
             if server is not None:
                 by_name = {tool.name: tool for tool in listing.tools_of(server)}
-            known = _SearchableView(self._index, listing, self._index.visible_to(by_name), by_name)
+            index = self.index.searchable
+            known = _SearchableView(index, listing, index.visible_to(by_name), by_name)
             self._visible_of.put(key, known)
         return known
-
-    def _reindex(self, catalog: Catalog, again: bool) -> None:
-        """Index a catalog, with `again` also the servers that could not be indexed. Runs in a thread, one at a time."""
-        # The tables of search are slow to import and to read: no start waits for them, and no first query.
-        from aggregator.catalog.search.index import SearchIndex
-        from aggregator.catalog.search.relevance import read_tables
-
-        read_tables()
-        servers: dict[str, list[ToolRecord]] = {}
-        for tool in catalog.tools:
-            servers.setdefault(tool.server, []).append(tool)
-
-        texts = {one.id: " ".join((one.id, one.description, *one.trigger_keywords)) for one in self._config.servers}
-        now = {server: (texts.get(server, server), tuple(tools)) for server, tools in servers.items()}
-        retried = self._unsearchable if again else {}
-        changed = {
-            server: known for server, known in now.items() if self._indexed.get(server) != known or server in retried
-        }
-        failed = {server: why for server, why in self._unsearchable.items() if server in now and server not in changed}
-        index = self._index if self._index is not None else SearchIndex()
-        index = index.without({*(self._indexed.keys() - now.keys()), *changed})
-        for part in _parts(changed):
-            index = index.with_each(part, _rest, failed)
-            if not self._indexed:
-                # What there is can be found by now.
-                self._index = index
-        self._index, self._indexed, self._unsearchable = index, now, failed
 
     def _read_intents(self) -> "IntentMatcher":
         """Return the matcher of intents. Runs in a thread: the tables are slow to import."""
@@ -443,30 +331,6 @@ class Finder:
             ServerWords(server.id, server.prefix, server.description, server.trigger_keywords)
             for server in self._config.servers
         )
-
-
-def _parts(
-    servers: Mapping[str, tuple[str, tuple[ToolRecord, ...]]],
-) -> "Iterator[dict[str, tuple[str, Sequence[ToolRecord]]]]":
-    """Yield the tools of servers in growing parts over all of them: each part is merged into the whole."""
-    size = left = _FIRST_PART
-    part: dict[str, tuple[str, Sequence[ToolRecord]]] = {}
-    for server, (text, tools) in servers.items():
-        start = 0
-        while start < len(tools):
-            part[server] = text, tools[start : start + left]
-            start += len(part[server][1])
-            left -= len(part[server][1])
-            if not left:
-                yield part
-                size *= 2
-                part, left = {}, size
-    if part:
-        yield part
-
-
-def _rest() -> None:
-    time.sleep(_PAUSE)
 
 
 def check_search(config: Config) -> None:
