@@ -37,6 +37,8 @@ _KEPT: Final = 256
 _REMEMBERED: Final = 50_000
 # Up to so many tools or items are decided about without slices.
 _AT_ONCE: Final = 200
+# All of an item that rules see, its server's prefix too: a reload may change that.
+_ItemKey = tuple[ItemKind, str, str, str, tuple[str, ...], str]
 
 
 class ConfirmRule(NamedTuple):
@@ -217,7 +219,7 @@ class Views:
         self.trusted = trusted
         self._listings: SnapshotCache[Listing] = SnapshotCache(_KEPT)
         self._item_catalogs: SnapshotCache[ItemCatalog] = SnapshotCache(_KEPT)
-        self._shown: SnapshotCache[dict[tuple[ItemKind, str, str, tuple[str, ...], str], bool]] = SnapshotCache(_KEPT)
+        self._shown: SnapshotCache[dict[_ItemKey, bool]] = SnapshotCache(_KEPT)
         self._parts: SnapshotCache[dict[ServerTools, tuple[ToolRecord, ...]]] = SnapshotCache(_KEPT)
 
     @property
@@ -299,7 +301,7 @@ class Views:
         for item in items.items:
             yield
             skills = items.skill_names(item.server, item.own_name) if item.kind in ("resource", "template") else ()
-            key = item.kind, item.server, item.own_name, skills, item.sent_as
+            key = item.kind, item.server, item.prefix, item.own_name, skills, item.sent_as
             if key not in known:
                 known[key] = view.shows(item, skills)
             if known[key]:
