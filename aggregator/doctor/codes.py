@@ -33,6 +33,7 @@ CODES: Final[Mapping[str, CodeMeaning]] = {
     "no_servers": _code("warning", "the configuration lists no servers"),
     "timeout_milliseconds": _code("warning", "a time-out is probably in milliseconds"),
     "value_file_unreadable": _code("error", "a file with values cannot be read"),
+    "value_file_open": _code("warning", "other users can read a file that holds secrets of the configuration"),
     "variable_with_line_end": _code("warning", "a variable begins or ends with white space or a line end"),
     # hosts
     "host_file_unreadable": _code("error", "the file of a host cannot be read"),

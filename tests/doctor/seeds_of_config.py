@@ -86,6 +86,16 @@ def _secret_in_clear(place: Place) -> None:
     place.config.chmod(0o644)
 
 
+def _open_secret_file(place: Place) -> None:
+    place.configure({"box": place.server(env={"API_TOKEN": "${file:token}"})})
+    place.write(place.config.parent / "token", SECRET)
+    (place.config.parent / "token").chmod(0o644)
+
+
+def _closed_secret_file(place: Place, _: Examined) -> None:
+    (place.config.parent / "token").chmod(0o600)
+
+
 def _wrong_place(place: Place) -> None:
     place.write(place.home / ".config" / "aggregator.json", json.dumps(GOOD))
 
@@ -343,6 +353,9 @@ SEEDS: Final = (
         _good,
     ),
     Seed("secrets that others can read", "config_open", _secret_in_clear, None, "chmod 600"),
+    Seed(
+        "file of a secret that others can read", "value_file_open", _open_secret_file, _closed_secret_file, "chmod 600"
+    ),
     Seed("policies that others can write", "policy_open", _open_policies, _fix, "chmod go-w"),
     Seed(
         "policy for a server that does not exist",

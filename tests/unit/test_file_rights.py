@@ -1,5 +1,6 @@
 """Access control lists of Windows, in the form in which the system writes them."""
 
+import json
 from pathlib import Path
 from typing import Final
 
@@ -73,6 +74,41 @@ def test_the_doctor_tells_who_may_read_secrets_and_change_policies(
     assert not read.safe
     assert not changed.safe
     monkeypatch.setattr(file_rights, "_access_list", lambda path: OF_HOME)
+    assert not list(of_modes(*read_modes(load(config, {}))))
+
+
+@pytest.mark.parametrize(("access", "mode"), [(FROM_ROOT, 0o600), (None, 0o644), (None, 0o640)])
+def test_the_doctor_tells_who_may_read_the_files_of_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, access: str | None, mode: int
+) -> None:
+    """The file of a reference is a secret; an `envFile` is one if a name in it tells."""
+    monkeypatch.setattr(file_rights, "_access_list", lambda path: access)
+    texts = {
+        "token": "sesame-9f8e7d\n",
+        ".env": "API_TOKEN=open-5f5f5f\nLOG_LEVEL=information\n",
+        "plain.env": "LOG_LEVEL=information\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(mode)
+    servers = {
+        "box": {"url": "https://box.example/mcp", "headers": {"Authorization": "Bearer ${file:token}"}},
+        "tin": {"command": "x", "envFile": ".env"},
+        "can": {"command": "x", "envFile": "plain.env"},
+        "jar": {"command": "x", "env": {"JAR_TOKEN": "${file:gone}"}},
+    }
+    config = tmp_path / "aggregator.json"
+    config.write_text(json.dumps({"mcpServers": servers}))
+    config.chmod(0o600)
+    found = list(of_modes(*read_modes(load(config, {}))))
+    assert {(one.code, one.where, one.safe) for one in found} == {
+        ("value_file_open", str(tmp_path / name), False) for name in ("token", ".env")
+    }
+    who, command = ("Other users", "chmod 600 ") if access is None else ("`Authenticated Users` and `Users`", "icacls ")
+    assert all(one.message.startswith(f"{who} can read ") and f"`{command}" in str(one.fix) for one in found)
+    monkeypatch.setattr(file_rights, "_access_list", lambda path: OF_HOME if access else None)
+    for name in texts:
+        (tmp_path / name).chmod(0o600)
     assert not list(of_modes(*read_modes(load(config, {}))))
 
 

@@ -51,8 +51,13 @@ class MachineFacts:
     newest_file: FileMode | None = None
 
 
-def of_modes(config: FileMode | None, secrets: bool, policies: Sequence[FileMode]) -> Iterator[CheckFinding]:
-    """Yield the files whose permissions are too wide; `secrets`: the configuration holds some in the clear."""
+def of_modes(
+    config: FileMode | None, secrets: bool, policies: Sequence[FileMode], values: Sequence[FileMode] = ()
+) -> Iterator[CheckFinding]:
+    """Yield the files whose permissions are too wide.
+
+    secrets: the configuration holds some in the clear. values: the files beside it that hold secrets of servers.
+    """
     if config is not None and secrets and config.mode is not None and config.mode & 0o044:
         yield found(
             "config_open",
@@ -69,6 +74,18 @@ def of_modes(config: FileMode | None, secrets: bool, policies: Sequence[FileMode
             config.path,
         )
     yield from _of_policies(policies)
+    for one in values:
+        by_mode = one.mode is not None and one.mode & 0o044
+        if by_mode or one.others.readers:
+            who = "Other users" if by_mode else said_of(one.others.readers)
+            mode = f" (mode {one.mode:o})" if by_mode else ""
+            # Programs of other users may have a right to it, so that `--fix` leaves it alone.
+            yield found(
+                "value_file_open",
+                f"{who} can read {one.path}, which holds secrets of the configuration{mode}.",
+                f"Run `{keep_private(one.path, windows=not by_mode)}`.",
+                one.path,
+            )
 
 
 def _of_policies(policies: Sequence[FileMode]) -> Iterator[CheckFinding]:

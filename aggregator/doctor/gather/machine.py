@@ -4,6 +4,7 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -22,6 +23,8 @@ from aggregator.domain.uris.addresses import is_loopback
 from aggregator.domain.usual_folders import with_usual_folders
 from aggregator.frontends.tls import CertificateFacts, facts_of, server_context
 from aggregator.policy.files.folder import is_policy_file
+from aggregator.secret_sources.file_text import file_text
+from aggregator.secret_sources.reference import SecretUnavailable
 from aggregator.system.file_rights import rights_of_others
 from aggregator.system.program_words import program_words
 from aggregator.upstream.process.environment import environment
@@ -94,27 +97,61 @@ def read_programs(loaded: Loaded, env: Mapping[str, str], home: Path) -> list[Pr
     return found
 
 
-def read_modes(loaded: Loaded) -> tuple[FileMode | None, bool, list[FileMode]]:
-    """Return the mode of the configuration, whether it contains plain-text secrets, and the modes of the policies."""
+def read_modes(loaded: Loaded) -> tuple[FileMode | None, bool, list[FileMode], list[FileMode]]:
+    """Return the mode of the configuration, whether it contains plain-text secrets, and the modes of the policies.
+
+    The last part are the modes of the other files that hold secrets: `envFile`, and those of `${file:...}`.
+    """
     config = next(iter(_modes([loaded.path] if loaded.path is not None else [])), None)
     folder = loaded.policies
     try:
         policies = [folder, *(one for one in folder.iterdir() if is_policy_file(one))][:_MOST_FILES]
     except OSError:
         policies = []
-    return config, _holds_secrets(loaded), _modes(policies)
+    secrets = {text for one in loaded.config.servers for text in secrets_in(one.model_dump())}
+    beside = loaded.files - ({loaded.path.absolute()} if loaded.path is not None else set())
+    files = [one for one in sorted(beside) if _can_be_narrowed(one) and _is_secret(one, secrets, loaded.secrets)]
+    return config, _holds_secrets(loaded.path, secrets), _modes(policies), _modes(files)
 
 
-def _holds_secrets(loaded: Loaded) -> bool:
-    """Return whether a secret stands in the file itself, not only a reference to one."""
-    if loaded.path is None:
+def _holds_secrets(path: Path | None, secrets: Iterable[str]) -> bool:
+    """Return whether a secret stands in the configuration itself, not only a reference to one."""
+    if path is None:
         return False
-    secrets = {text for one in loaded.config.servers for text in secrets_in(one.model_dump())} - {""}
     try:
-        written = read_ordinary(loaded.path).decode("utf-8-sig", "replace")
-    except (OSError, UnicodeDecodeError):
+        written = read_ordinary(path).decode("utf-8-sig", "replace")
+    except OSError:
         return False
+    return _holds(written, secrets)
+
+
+def _is_secret(path: Path, secrets: Iterable[str], values: frozenset[str]) -> bool:
+    """Return whether a file holds a secret; `values` are all that the configuration takes from elsewhere.
+
+    The file of a `${file:...}` is one value; of the values of an `envFile`, those with a telling name are secrets.
+    """
+    try:
+        written = file_text(path, path.name)
+    except SecretUnavailable:
+        return False
+    return written.strip() in values or _holds(written, secrets)
+
+
+def _holds(written: str, secrets: Iterable[str]) -> bool:
     return any(secret in written for secret in secrets if len(secret) > 5 and "${" not in secret)
+
+
+def _can_be_narrowed(path: Path) -> bool:
+    """Return whether this user can change the rights to a file.
+
+    A container gets its secrets from a mount for reading, often with a mode for everybody; no other user is in there.
+    """
+    if sys.platform == "win32":
+        return True
+    try:
+        return path.stat().st_uid == os.geteuid() and not os.statvfs(path).f_flag & os.ST_RDONLY
+    except (OSError, ValueError):
+        return False
 
 
 def _modes(paths: Iterable[Path]) -> list[FileMode]:
