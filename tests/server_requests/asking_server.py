@@ -217,7 +217,13 @@ class AskingServer:
                     )
                 return text_result("done")
             case "pester":
-                return text_result(json.dumps([await connection.ask(say, *request) for request in given["requests"]]))
+                answers = []
+                for at, request in enumerate(given["requests"]):
+                    if given.get("reports"):
+                        report = {"progressToken": meta.get("progressToken"), "progress": at}
+                        say({"method": "notifications/progress", "params": report})
+                    answers.append(await connection.ask(say, *request))
+                return text_result(json.dumps(answers))
             case "stray":
                 for message in given["messages"]:
                     say(message)
