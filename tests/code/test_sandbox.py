@@ -446,6 +446,10 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
         ('x = "\\"" ; await f()', True),
         ("'" * 200_000, False),
         ('"""' + "x" * 200_000, False),
+        ("x = 'await\ny = await f()", True),
+        ("x = '" + "\\'" * 100_000, False),
+        ('x = """' + '\\"' * 100_000, False),
+        ("x = '''" + "\\'" * 100_000 + "\nawait", False),
     ],
 )
 def test_what_makes_a_program_awaited(code: str, awaited: bool) -> None:

@@ -178,6 +178,32 @@ async def test_there_are_only_so_many(open_harness: OpenHarness, monkeypatch: py
             await call.result()
 
 
+async def test_one_agent_leaves_connections_to_others(
+    own_background: BackgroundLoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    """By `per_session` one agent could hold all processes of a server; its share is as large as with `auto`."""
+    monkeypatch.setattr(f"{apart.__name__}.OF_ONE_AGENT", 1)
+    everything = {"allow": ["*"]}
+    servers = {"one": stdio_entry("legacy", isolation="per_session")}
+    harness = SecuredHarness(
+        own_background, tmp_path, servers, {"agents": {"one": everything, "two": everything}}, ("one", "two")
+    )
+    async with (
+        harness.connect_as(("sse", LEGACY), "one") as first,
+        harness.connect_as(("sse", LEGACY), "one") as more,
+        harness.connect_as(("sse", LEGACY), "two") as other,
+    ):
+        held = first.call("one.hold", {"key": key})
+        await first.call("one.witness", {"entry": f"started {key}"}).result()
+        error = (await more.call("one.seen").result())["_meta"]["aggregator/error"]
+        assert error["code"] == "upstream_unavailable"
+        assert "1 connections for hosts of one agent, all in use" in error["message"]
+        assert (await seen(other))["pid"]
+        await first.call("one.release", {"key": key}).result()
+        await held.result()
+        assert (await seen(more))["pid"], "one that is idle makes room"
+
+
 async def test_one_that_cannot_be_opened_costs_that_call(tmp_path: Path, open_harness: OpenHarness) -> None:
     """The reason is told; the others are served."""
     gate = tmp_path / "open"

@@ -16,15 +16,17 @@ LATER: Final = "_call_later"
 # Stands between the JSON of a value and the text beside it; no JSON has it.
 BESIDE: Final = "\0"
 
+# One without an end goes on to the end of its line or of the program: to look for its end from each of its quotes would
+# take a time that grows with the square of its length, in which the event loop gets no turn.
 _LITERALS: Final = re.compile(
-    r'"""(?:[^"\\]|\\.|"(?!""))*"""|' + r"'''(?:[^'\\]|\\.|'(?!''))*'''" + r'|"(?:[^"\\\n]|\\.)*"|'
-    r"'(?:[^'\\\n]|\\.)*'|#[^\n]*",
+    r'"""(?:[^"\\]|\\.|"(?!""))*+(?:""")?|' + r"'''(?:[^'\\]|\\.|'(?!''))*+(?:''')?" + r'|"(?:[^"\\\n]|\\.)*+"?|'
+    r"'(?:[^'\\\n]|\\.)*+'?|#[^\n]*",
     re.DOTALL,
 )
 _NOT_LINE_END: Final = re.compile(r"[^\n]")
 _AWAIT: Final = re.compile(r"\bawait\b")
 
-_FENCE: Final = re.compile(r"```[ \t]*\w*[ \t]*(\r?\n.*?)\s*```\s*", re.DOTALL)
+_FENCE: Final = re.compile(r"```[ \t]*\w*[ \t]*(\r?\n.*)```", re.DOTALL)
 
 # A positional argument is read as the arguments of the meta tool, which accepts every form that models write.
 _PRELUDE: Final = """\
@@ -110,7 +112,7 @@ class BadCall(Exception):
 def program_of(written: str) -> str:
     """Return a program without the Markdown fence or the common indentation around it; its lines keep their numbers."""
     fenced = _FENCE.fullmatch(written.strip())
-    code = written[: len(written) - len(written.lstrip())] + fenced[1] if fenced is not None else written
+    code = written[: len(written) - len(written.lstrip())] + fenced[1].rstrip() if fenced is not None else written
     first = next((line for line in code.splitlines() if line.strip()), "")
     return dedent(code) if first[:1] in (" ", "\t") else code
 

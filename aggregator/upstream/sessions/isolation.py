@@ -54,7 +54,7 @@ OTHER_ERA_WAIT: Final = 10.0
 OWN_WAIT: Final = 10.0
 # Seconds without an attempt to give hosts connections of their own, after one failed.
 OWN_PAUSE: Final = 300.0
-# Processes for the calls of one agent whose hosts have no session (`isolation: auto`).
+# Connections with one account for hosts of one agent alone: it leaves some of those there may be to other agents.
 OF_ONE_AGENT: Final = 32
 # Seconds without an attempt to connect in the era of the host, after a failure that may pass.
 OTHER_ERA_PAUSE: Final = 300.0
@@ -165,6 +165,11 @@ class IsolatedSessions:
             return base
         try:
             side = self._side(caller, base, own, together=together)
+        except UpstreamUnavailable as error:
+            # There is room again as soon as a call ends.
+            log.info("%s: a host shares a connection, and may not be asked: %s", self._config.value.id, error)
+            return base
+        try:
             return await side.wait_open(self._config.value.id, limit, caller.identity)
         except UpstreamError as error:
             # The server may allow one session only: then none of its hosts gets questions.
@@ -248,7 +253,10 @@ class IsolatedSessions:
         except LoginRequired:
             raise
         except UpstreamError as error:
-            if side is not None and side.refused:
+            if side is None:
+                # There is room again as soon as a call ends.
+                log.info("%s: a host of the handshake eras is translated: %s", self._config.value.id, error)
+            elif side.refused:
                 log.info("%s speaks 2026-07-28 only: hosts of the handshake eras are translated", self._config.value.id)
                 self._one_era_until = inf
             else:
@@ -291,12 +299,11 @@ class IsolatedSessions:
                 # What the server may still ask for an earlier call would reach the host of this one.
                 side.close()
             if side is None or side.over:
-                bounded = alone and not base.cheap and self._connector.habit.separates
-                # Hosts with other abilities have connections of their own, which count too.
-                if bounded and not self._sides.has_room_in(scope, OF_ONE_AGENT):
-                    said = f"{OF_ONE_AGENT} connections for calls of one agent, all in use."
+                agent = caller.agent if scope is not None else None
+                if agent is not None and not self._sides.has_share(agent, account, OF_ONE_AGENT):
+                    said = f"{OF_ONE_AGENT} connections for hosts of one agent, all in use."
                     raise UpstreamUnavailable(self._config.value.id, f"{self._config.value.id} has {said}")
-                return self._open(key, base.transport, owner)
+                return self._open(key, base.transport, owner, agent)
             if side.free if alone else not (together and self._connector.habit.asks and side.ambiguous(caller)):
                 side.used = asyncio.get_running_loop().time()
                 return side
@@ -423,13 +430,15 @@ class IsolatedSessions:
             return ("session", caller.session), caller.for_session(), caller.era == "modern"
         return ("agent", caller.agent), None, True
 
-    def _open(self, key: SideKey, transport: str, owner: Caller | None, *, lists: bool = False) -> SideConnection:
+    def _open(
+        self, key: SideKey, transport: str, owner: Caller | None, agent: Hashable = None, *, lists: bool = False
+    ) -> SideConnection:
         if not self._sides.has_room(key):
             raise UpstreamUnavailable(
                 self._config.value.id,
                 f"{self._config.value.id} has {key.at_most} connections for different hosts, all in use.",
             )
-        side = SideConnection(key, owner, lists)
+        side = SideConnection(key, owner, lists, agent)
         self._sides.add(side)
         self._tasks.start(self._run_side(side, transport))
         return side

@@ -42,6 +42,7 @@ class SideConnection:
     key: its purpose.
     owner: the only host that it is for; None if several may use it.
     lists: lists are read over it.
+    agent: the agent whose hosts alone use it; None if hosts of several may.
     opened: done with its session, or with the error that prevented it.
     closing: done when it is to be closed.
     used: the time of the last use, of the event loop.
@@ -51,12 +52,13 @@ class SideConnection:
     refused: the server refused the connection.
     """
 
-    def __init__(self, key: SideKey, owner: Caller | None, lists: bool) -> None:
+    def __init__(self, key: SideKey, owner: Caller | None, lists: bool, agent: Hashable = None) -> None:
         loop = asyncio.get_running_loop()
         self.id = secrets.token_urlsafe(9)
         self.key = key
         self.owner = owner
         self.lists = lists
+        self.agent = agent
         self.began = loop.time()
         self.opened: asyncio.Future[UpstreamSession] = loop.create_future()
         self.closing: asyncio.Future[None] = loop.create_future()
@@ -144,9 +146,11 @@ class SideConnections:
         """Return True if there may be one more connection; the one that was idle for longest is closed for it."""
         return self._make_room(list(self._sides.values()), key.at_most)
 
-    def has_room_in(self, scope: Hashable, at_most: int) -> bool:
-        """Return True if a scope may have one more of `at_most` connections, in the same way."""
-        return self._make_room([side for side in self if side.key.scope == scope and not side.over], at_most)
+    def has_share(self, agent: Hashable, account: GrantOwner | None, at_most: int) -> bool:
+        """Return True if an agent may have one more of `at_most` connections with an account, in the same way."""
+        # Many people with accounts of their own may be one agent.
+        own = [side for side in self if (side.agent, side.key.account) == (agent, account) and not side.over]
+        return self._make_room(own, at_most)
 
     def _make_room(self, sides: list[SideConnection], at_most: int) -> bool:
         if len(sides) < at_most:
