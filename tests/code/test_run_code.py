@@ -441,6 +441,21 @@ async def test_progress_tells_the_calls(open_harness: OpenHarness) -> None:
         assert all("progressToken" not in sent.get("_meta", {}) for sent in harness.fake_upstreams["maps"].calls)
 
 
+@pytest.mark.parametrize("end", ["", "\n1 / 0"])
+async def test_the_last_progress_of_a_program_is_told_before_its_answer(
+    open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    """Reports come at a rate: the one that waits is sent once the program has ended, also by an error."""
+    monkeypatch.setattr("aggregator.gateway.calls.progress.BURST", 1.0)
+    monkeypatch.setattr("aggregator.gateway.calls.progress.RATE", 0.001)
+    async with open_harness(expose="code") as harness:
+        channel = AnsweringBackChannel()
+        code = f"for n in range(3): call_tool('maps.drive'){end}"
+        await harness.call(harness.host("local"), "run_code", {"code": code}, channel, _meta={"progressToken": "mine"})
+        told = [params["progress"] for method, params in channel.notifications if method == "notifications/progress"]
+        assert told == [1, 3]
+
+
 async def test_progress_of_a_tool_is_not_told_under_the_token_of_the_program(
     open_harness: OpenHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -202,6 +202,8 @@ def test_a_query_without_end_is_refused() -> None:
     assert status(ask(query="a=1&" * 300, api_key=(KEY,))) == 400
     assert status(ask(query="a=1&" * 200 + "to%6ben=x", api_key=(KEY,))) == 400
     assert ask(query="a=1&" * 200, api_key=(KEY,)) == CLAIM
+    assert ask(query="&".join(["a=1"] * 256), api_key=(KEY,)) == CLAIM
+    assert status(ask(query="&".join(["a=1"] * 257), api_key=(KEY,))) == 400
 
 
 def test_asking_without_a_key_or_with_an_old_one_is_no_guessing() -> None:

@@ -66,6 +66,24 @@ def test_each_wait_is_longer() -> None:
     assert throttle.failed("10.0.0.1", now + FORGET + 1) == 0.0
 
 
+def test_a_peer_is_forgotten_after_its_last_failure_not_after_its_first() -> None:
+    """Else one that guesses on and on would begin anew now and then."""
+    throttle = Throttle()
+    for number in range(50):
+        wait = throttle.failed("10.0.0.1", number * FORGET / 5)
+    assert wait == LONGEST
+
+
+def test_whoever_shares_the_network_of_a_peer_waits_with_it() -> None:
+    throttle = Throttle()
+    for _ in range(FREE + 1):
+        throttle.failed("2001:db8:1:2::9", 1e6)
+    for peer, waits in (("2001:db8:1:2::9", True), ("2001:db8:1:2:3::1", True), ("2001:db8:1:3::9", False)):
+        assert throttle.waits(peer, 1e6) is waits
+    assert not throttle.waits("2001:db8:1:2::9", 1e6 + 1)
+    assert not throttle.waits("2001:db8:1:2::9", 1e6 - LONGEST), "the clock was set back"
+
+
 @pytest.mark.parametrize("back", [1.0, FORGET / 2, 10 * FORGET])
 def test_a_clock_that_is_set_back_forgets_and_locks_out_nobody(back: float) -> None:
     throttle = Throttle()

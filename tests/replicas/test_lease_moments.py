@@ -247,6 +247,27 @@ def test_a_lease_that_the_table_says_is_anothers_is_lost_at_the_next_renewal(
     simulated(work())
 
 
+def test_a_lease_is_not_taken_again_while_the_work_under_it_runs() -> None:
+    """Else two would do it at once; it is taken as soon as that work has ended."""
+
+    async def work() -> None:
+        async with Tasks("replicas") as tasks:
+            table = MemoryTable()
+            leases = replica("first", table, tasks)
+            held = await taken(leases)
+            async with leases.using(held):
+                table.rows["thing"] = replace(table.rows["thing"], owner="other", generation=9)
+                await asyncio.sleep(RENEW_EVERY * LEASE + 0.1)
+                assert held.lost.done()
+                table.rows["thing"] = replace(table.rows["thing"], owner=None)
+                await asyncio.sleep(2 * LOOK)
+                assert leases.held("thing") is None
+            await asyncio.sleep(0.01)
+            assert leases.held("thing") is not None
+
+    simulated(work())
+
+
 def test_work_that_fails_is_not_begun_again_at_once() -> None:
     """It is tried once in the time of a lease, by the owner, and ends when the lease is lost."""
 

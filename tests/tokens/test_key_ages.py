@@ -108,6 +108,22 @@ async def test_a_withdrawn_key_ends_although_no_new_token_comes(clocks: KeyClock
         assert isinstance(await tokens.verify(known), Rejection)
 
 
+async def test_an_issuer_that_is_away_is_not_asked_at_each_look(clocks: KeyClocks) -> None:
+    async with authorization_server() as idp:
+        tokens = verifier(idp)
+        await used(tokens, token(idp))
+        away(idp)
+        clocks.moved += jwks.REFRESH_AFTER + 10
+        await tokens.refresh()
+        asked = sum(idp.counts.values())
+        for _ in range(3):
+            await tokens.refresh()
+        assert sum(idp.counts.values()) == asked
+        clocks.moved += jwks.REFRESH_AFTER + 10
+        await tokens.refresh()
+        assert sum(idp.counts.values()) > asked
+
+
 async def test_keys_that_no_token_uses_are_not_fetched(clocks: KeyClocks) -> None:
     async with authorization_server() as idp:
         tokens = verifier(idp)
