@@ -17,6 +17,7 @@ MODULES: Final[tuple[str, ...]] = (
         "ast",
         "asyncio",
         "base64",
+        "binascii",
         "bisect",
         "calendar",
         "collections",
@@ -37,14 +38,16 @@ MODULES: Final[tuple[str, ...]] = (
         "functools",
         "hashlib",
         "heapq",
+        "hmac",
         "html",
         "html.parser",
         "io",
+        "ipaddress",
         "itertools",
     ),
     *("json", "logging", "math", "operator", "pprint", "random", "re", "secrets", "shlex", "statistics"),
     *("string", "textwrap", "time", "traceback", "types", "typing", "unicodedata", "urllib.parse", "uuid"),
-    *("xml.etree.ElementTree", "xml.dom.minidom", "zoneinfo"),
+    *("xml.etree.ElementTree", "xml.dom.minidom", "zlib", "zoneinfo"),
 )
 
 

@@ -24,9 +24,9 @@ _CONTAINERS: Final = {
     "UserDict": "_x_UserDict",
     **dict.fromkeys(("list", "UserList"), "_x_List"),
 }
-# Mappings of the modules that the aggregator adds, and its class of numbers.
+# Mappings of the modules that the aggregator adds, and the names of those whose instances compare and sort.
 MAPPINGS_ADDED: Final = frozenset({"ChainMap", "ConfigParser", "RawConfigParser"})
-FRACTION: Final = "Fraction"
+COMPARING_ADDED: Final = frozenset({"Fraction", "ipaddress", "ip_address", "ip_network", "IPv4Address", "IPv4Network"})
 _READER: Final = "HTMLParser"
 _ENCODER: Final = "JSONEncoder"
 _COMPARING: Final = frozenset({"__lt__", "__gt__", "__le__", "__ge__"})
@@ -64,7 +64,7 @@ class ClassFacts(NamedTuple):
     # Whether a class inherits from `dict` or `list` or the program has mappings of modules, and whether it has these.
     containers: bool
     mappings: bool
-    fractions: bool
+    comparing: bool
     # Whether a class inherits from `HTMLParser`, and from `JSONEncoder`.
     readers: bool
     encoders: bool
@@ -121,10 +121,10 @@ def facts_of(tree: ast.Module) -> ClassFacts:
     mappings = names_any(tree, *(MAPPINGS_ADDED - classes.keys()))
     if containers or mappings:
         methods |= {"__len__", "__getitem__", "__contains__", "__iter__"}
-    fractions = FRACTION not in classes and names_any(tree, FRACTION)
-    if fractions:
-        methods.add("__bool__")
-    ordered |= fractions or not methods.isdisjoint(_COMPARING)
+    comparing = names_any(tree, *(COMPARING_ADDED - classes.keys()))
+    if comparing:
+        methods |= {"__bool__", "__contains__", "__getitem__", "__iter__"}
+    ordered |= comparing or not methods.isdisjoint(_COMPARING)
     if len(classes) > _MOST_CLASSES:
         raise Refusal(1, f"more than {_MOST_CLASSES} classes", "write fewer")
     bases = {one: tuple(map(last_name, node.bases)) for one, node in classes.items()}
@@ -144,7 +144,7 @@ def facts_of(tree: ast.Module) -> ClassFacts:
         fields=fields,
         containers=containers or mappings,
         mappings=mappings,
-        fractions=fractions,
+        comparing=comparing,
         readers=readers,
         encoders=encoders,
     )

@@ -10,12 +10,11 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from aggregator.code.sandbox.class_facts import FRACTION, MAPPINGS_ADDED, ClassFacts, facts_of
+from aggregator.code.sandbox.class_facts import COMPARING_ADDED, MAPPINGS_ADDED, ClassFacts, facts_of
 from aggregator.code.sandbox.classes import ClassForms
 from aggregator.code.sandbox.classes_source import CLASSES
 from aggregator.code.sandbox.containers_source import ATTRIBUTES, CONTAINERS, ENCODER, MAPPINGS
 from aggregator.code.sandbox.errors import ERRORS, LACKING_ERRORS, ErrorForms, with_missing_errors
-from aggregator.code.sandbox.fractions_source import ORDERED_ADDED
 from aggregator.code.sandbox.function_attributes import FUNCTION_ATTRIBUTES, FunctionAttributeForms
 from aggregator.code.sandbox.generators import GeneratorForms, stops_of
 from aggregator.code.sandbox.generators_source import GENERATORS
@@ -43,7 +42,7 @@ _LACKING: Final = re.compile(
     r"|\bnext\s*\(|\bdef\s+__(?!init__|repr__|str__|eq__|hash__|enter__|exit__)\w+__"
     r"|\bfield[ \t]*\([^)]{0,200}?\b(?:repr|compare|hash|init)[ \t]*=|\basync[ \t]+with\b"
     r"|@[ \t]*(?:\w+\.)*(?:property|staticmethod|classmethod|cached_property)\b|\bissubclass\b|"
-    rf"\b(?:{'|'.join((FRACTION, *sorted(MAPPINGS_ADDED)))})\b|"
+    rf"\b(?:{'|'.join(sorted(COMPARING_ADDED | MAPPINGS_ADDED))})\b|"
     + "|".join((LACKING_ERRORS, LACKING_INITS, LACKING_TASKS, LACKING_METHODS, LACKING_SETS))
 )
 # Expressions stand in it too.
@@ -151,7 +150,7 @@ def _written(code: str, tree: ast.Module) -> tuple[str, str, Lines]:
         tree = ClassForms(facts).visit(tree)
         prelude += CLASSES + (ORDER if facts.ordered else "") + (PROTOCOLS if facts.protocols else "")
         prelude += (CONTAINERS if facts.containers else "") + (MAPPINGS if facts.mappings else "")
-        prelude += (ORDERED_ADDED if facts.fractions else "") + (ATTRIBUTES if "__getattr__" in facts.methods else "")
+        prelude += ATTRIBUTES if "__getattr__" in facts.methods else ""
         prelude += (HTML_PARSER if facts.readers else "") + (ENCODER if facts.encoders else "")
     if lazy:
         tree = GeneratorForms(own, stops).visit(LeftLoopForms(tree).visit(tree))

@@ -1,4 +1,4 @@
-"""The module `fractions` of programs. `ORDERED_ADDED` has the instances compare and sort (`instances_source`)."""
+"""The module `fractions` of programs."""
 
 from typing import Final
 
@@ -165,12 +165,11 @@ class _Fraction:
         one, other = _Fraction(a + times * c, b + times * d), _Fraction(c, d)
         return one if abs(other - self).__gt__(abs(one - self)) else other
 
+# The instances compare and sort (`instances_source`).
+_x_comparing.append(_Fraction)
+
 class _Fractions:
     Fraction = _Fraction
 
 _added_fractions = _Fractions()
-"""
-
-ORDERED_ADDED: Final = """
-_x_mros[_Fraction], _x_roots[_Fraction], _x_owns[_Fraction] = [_Fraction], None, {}
 """

@@ -19,7 +19,8 @@ class _x_Compared:
     def __eq__(self, other):
         return self.compare(self.value, other.value) == 0
 
-_x_mros[_x_Compared], _x_roots[_x_Compared], _x_owns[_x_Compared] = [_x_Compared], None, {}
+for _x_kind in [_x_Compared, *_x_comparing]:
+    _x_mros[_x_kind], _x_roots[_x_kind], _x_owns[_x_kind] = [_x_kind], None, {}
 
 def _x_ordered(value):
     if _x_isinstance(value, (tuple, list)):

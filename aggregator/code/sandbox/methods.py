@@ -25,6 +25,7 @@ _OPERATORS: Final = {"__getitem__": "lambda _v, _one: _v[_one]", "__contains__":
 # Methods of values that programs pass on: `found = names.append`.
 _VALUES: Final = frozenset(
     {
+        "add",
         "append",
         "count",
         "extend",
@@ -39,6 +40,18 @@ _VALUES: Final = frozenset(
         "upper",
         "lower",
         "join",
+        *(
+            "findall",
+            "format",
+            "fromhex",
+            "fromisoformat",
+            "fromkeys",
+            "fromtimestamp",
+            "fullmatch",
+            "isdigit",
+            "match",
+        ),
+        *("pop", "replace", "rstrip", "search", "split", "strptime", "title", "update"),
     }
 )
 LACKING_METHODS: Final = (
@@ -46,7 +59,7 @@ LACKING_METHODS: Final = (
     rf"\.(?:{'|'.join(sorted(_PLACES))})\([ \t]*[\w\"']|"
     rf"\.(?:{'|'.join(sorted(_VALUES))})\b(?!\s*\()|"
     rf"\.(?:{'|'.join(sorted(_GROUPS))})\([ \t]*[^\s)]|\w\.(?:{'|'.join(_OPERATORS)})\b|"
-    rf"\.(?:{'|'.join(_METHODS)})\(|\.today\(|\bcallable\(|\btimedelta\(|\bround\(|\bdel\b|\bvars\(|\.__dict__\b|\.lastgroup\b|\bsys\.std(?:out|err)\.|\.subn?\(|\.__name__\b|\bsys\.exit\b|\bSystemExit\b"
+    rf"\.(?:{'|'.join(_METHODS)})\(|\.today\(|\bcallable\(|\bascii\(|\.parents\b|\btimedelta\(|\bround\(|\bdel\b|\bvars\(|\.__dict__\b|\.lastgroup\b|\bsys\.std(?:out|err)\.|\.subn?\(|\.__name__\b|\bsys\.exit\b|\bSystemExit\b"
     rf"|(?<![\w.])(?:{'|'.join(sorted(_TYPES))})\.(?!(?:{'|'.join(sorted(_OF_TYPES))})\b)[a-z]"
 )
 
@@ -84,6 +97,9 @@ class MethodForms(ast.NodeTransformer):
         if isinstance(of, ast.Name) and of.id in ("round", "vars") and len(node.args) == 1 + (of.id == "round"):
             self.changed = True
             return call("_x_round", *node.args) if of.id == "round" else self._dict_of(node.args[0])
+        if isinstance(of, ast.Name) and of.id == "ascii" and len(node.args) == 1 and "ascii" not in self._own:
+            self.changed = True
+            return ast.JoinedStr([ast.FormattedValue(node.args[0], ord("a"), None)])
         if isinstance(of, ast.Name):
             self.changed |= of.id == "callable"
             if of.id == "object" and not node.args and "object" not in self._own:
@@ -117,6 +133,9 @@ class MethodForms(ast.NodeTransformer):
         if node.attr == "lastgroup":
             self.changed = True
             return call("_x_last_group", of)
+        if node.attr == "parents" and "parents" not in self._own:
+            self.changed = True
+            return call("_x_parents", of)
         if node.attr == "__dict__":
             return self._dict_of(of)
         if node.attr in _ERROR_PARTS and "__getattr__" not in self._own and id(node) not in self._called:
@@ -134,7 +153,9 @@ class MethodForms(ast.NodeTransformer):
             return call("_x_bound", of, ast.Constant(node.attr), function)
         if node.attr in _VALUES and id(node) not in self._called:
             self.changed = True
-            return call("_x_bound", of, ast.Constant(node.attr), _method(node.attr))
+            self.times |= node.attr == "strptime"
+            method = name(f"_x_method_{node.attr}") if node.attr in _METHODS else _method(node.attr)
+            return call("_x_bound", of, ast.Constant(node.attr), method)
         return node
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:

@@ -5,7 +5,8 @@ from typing import Final
 METHODS: Final = """
 import datetime as _x_datetime
 import re as _x_re
-from collections import namedtuple as _x_named_tuple
+from collections import deque as _x_deque, namedtuple as _x_named_tuple
+from pathlib import Path as _x_Path
 
 _x_IsoCalendarDate = _x_named_tuple("IsoCalendarDate", ["year", "week", "weekday"])
 _x_epoch = _x_datetime.date(1970, 1, 1)
@@ -248,9 +249,34 @@ def _x_method_relative_to(one, other):
         raise ValueError(f"{str(one)!r} is not in the subpath of {str(other)!r}")
     return type(one)(*one.parts[len(type(one)(other).parts):])
 
+def _x_parents(one):
+    if not isinstance(one, _x_Path):
+        return one.parents
+    found = [one.parent]
+    while found[-1] != found[-1].parent:
+        found.append(found[-1].parent)
+    return tuple([] if found[0] == one else found)
+
+# The methods that values have in Python, so that `result.title` of a dict is an error.
+_x_methods_of = (
+    (str, "count index endswith format isdigit join lower replace rstrip split startswith strip title upper"),
+    (bytes, "count endswith index join lower replace rstrip split startswith strip title upper"),
+    (dict, "get pop setdefault update"),
+    (list, "append count extend index pop"),
+    (tuple, "count index"),
+    (set, "add pop update"),
+    (_x_deque, "append appendleft count extend index pop popleft"),
+    (_x_re.Pattern, "findall fullmatch match search"),
+)
+
 def _x_bound(one, name, method):
     if hasattr(one, name):
         return getattr(one, name)
+    found = name[:2] == "__" or repr(one)[:6] == "<class"
+    for kind, names in _x_methods_of:
+        found = found or isinstance(one, kind) and name in names.split()
+    if not found:
+        return one.__getattr__(name) if hasattr(one, "__getattr__") else getattr(one, name)
     return lambda *given, **more: method(one, *given, **more)
 
 def _x_exit(code=None):

@@ -6,6 +6,7 @@ Law: a source defines the object `_added_NAME`, which stands for the module NAME
 from typing import Final
 
 from aggregator.code.sandbox.asyncio_source import ASYNCIO
+from aggregator.code.sandbox.bytes_sources import HMAC, ZLIB
 from aggregator.code.sandbox.classes_source import ENUM
 from aggregator.code.sandbox.dataclasses_source import DATACLASSES
 from aggregator.code.sandbox.difflib_source import DIFFLIB
@@ -24,6 +25,7 @@ from aggregator.code.sandbox.more_sources import (
     TYPING,
     UUID,
 )
+from aggregator.code.sandbox.network_sources import IPADDRESS
 from aggregator.code.sandbox.pprint_source import PPRINT
 from aggregator.code.sandbox.small_sources import COLLECTIONS, HEAPQ, LOGGING, STRING, TEXTWRAP, URLLIB
 from aggregator.code.sandbox.statistics_source import STATISTICS
@@ -126,13 +128,21 @@ def _json_plain(value, default):
         return value
     return _json_plain(default(value), default)
 
+def _json_hooked(value, hook):
+    if isinstance(value, list):
+        return [_json_hooked(one, hook) for one in value]
+    return hook({key: _json_hooked(one, hook) for key, one in value.items()}) if isinstance(value, dict) else value
+
 class _Json:
     JSONDecodeError = _json.JSONDecodeError
     # A class inherits from it while the program is read (`classes`).
     JSONEncoder = None
 
-    def loads(self, text, **more):
-        return text if isinstance(text, (dict, list)) else _json.loads(text, **more)
+    def loads(self, text, object_hook=None, object_pairs_hook=None, **more):
+        value = text if isinstance(text, (dict, list)) else _json.loads(text, **more)
+        if object_pairs_hook not in (None, dict):
+            raise NotImplementedError("loads here takes object_hook, not object_pairs_hook")
+        return value if object_hook is None else _json_hooked(value, object_hook)
 
     def load(self, file, **more):
         return self.loads(file.read(), **more)
@@ -397,8 +407,10 @@ SOURCES: Final = {
     "fractions": FRACTIONS,
     "functools": FUNCTOOLS,
     "heapq": HEAPQ,
+    "hmac": HMAC,
     "html": HTML,
     "io": _IO,
+    "ipaddress": IPADDRESS,
     "json": _JSON,
     "logging": LOGGING,
     "operator": _OPERATOR,
@@ -417,6 +429,7 @@ SOURCES: Final = {
     "urllib": URLLIB,
     "uuid": UUID,
     "xml": XML,
+    "zlib": ZLIB,
     "zoneinfo": ZONEINFO,
 }
 MODULES_ADDED: Final = (

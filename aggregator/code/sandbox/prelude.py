@@ -34,8 +34,8 @@ import json as _json
 
 # Pairs: a function, and the function or the name that its `__name__` comes from.
 _x_wrapped = []
-# Classes of the modules whose instances a `dict` can be made of.
-_x_mappings = []
+# Classes of the modules whose instances a `dict` can be made of, and those whose instances compare and sort.
+_x_mappings, _x_comparing = [], []
 
 def _named(given, more):
     if not given:

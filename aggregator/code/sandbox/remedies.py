@@ -35,6 +35,7 @@ _REMEDIES: Final = tuple(
         (_missing("dateutil", "arrow", "pendulum"), "Use datetime.fromisoformat, datetime.strptime and zoneinfo."),
         (_missing("yaml", "toml", "tomllib", "tabulate"), "Read and write lines, with split, partition and f-strings."),
         (_missing("threading", "multiprocessing", "queue"), "Use asyncio.gather, or concurrent.futures."),
+        (_missing("struct"), "Use int.from_bytes(data[0:4], 'big') and the like."),
         (_missing("warnings"), "Catch an error as `e`, and print it."),
         (_missing("os", "pathlib", "subprocess", "shutil", "tempfile", "glob"), _NO_FILES),
         (
