@@ -183,16 +183,24 @@ class _Coercion:
             if own in properties:
                 of_name = properties[own]
                 kinds = self._schema.kinds(of_name, 0)
-                means_nothing = part is None or (isinstance(part, str) and part in ("null", "None"))
-                drop = means_nothing and own not in required and not kinds & {"null", type_of(part)}
+                drop = own not in required and self._means_nothing(of_name, kinds, part)
             else:
                 of_name = others
                 drop = part is None and others is False and name not in members.declared
             if drop:
-                self.changed.append(Correction(step(at, name), "null as absent"))
+                said = "an empty text" if isinstance(part, str) and not part.strip() else "null"
+                self.changed.append(Correction(step(at, name), f"{said} as absent"))
             else:
                 new[own] = self.of(of_name, part, step(at, name), depth + 1)
         return new if renamed or _differs(new, value) else value
+
+    def _means_nothing(self, schema: Any, kinds: frozenset[str], part: Any) -> bool:
+        """Return whether a member that may be absent has a value for nothing, which its schema does not accept."""
+        if isinstance(part, str) and not part.strip():
+            options = self._schema.texts(schema, 0) if "string" in kinds else frozenset[str]()
+            return options is not None and part not in options
+        means_nothing = part is None or (isinstance(part, str) and part in ("null", "None"))
+        return means_nothing and not kinds & {"null", type_of(part)}
 
     def _renamed(
         self, schema: Mapping[str, Any], value: Mapping[str, Any], members: _Members, required: frozenset[str]

@@ -137,6 +137,8 @@ MISTAKES: Final[dict[str, Mistake]] = {
     "null for an argument that does not exist": Mistake(_I, _issue(cursor=None), _REPO),
     "the text null for a number": Mistake(_W, {**_ROME, "days": "null"}, {**_ROME, "days": None}),
     "the text None for an optional number": Mistake(_I, _issue(per_page="None"), _REPO),
+    "an empty text for an optional number": Mistake(_I, _issue(per_page=""), _REPO),
+    "an empty text for an optional list": Mistake(_I, _issue(labels=""), _REPO),
     # Lone values for lists, from models alone.
     "one text for a list": Mistake(_I, _issue(labels="bug"), _issue(labels=["bug"]), direct=False),
     "one number for a list": Mistake(_S, _query(ids=7), _query(ids=[7]), direct=False),

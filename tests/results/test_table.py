@@ -20,6 +20,24 @@ ISSUES = [
 ]
 COLUMNAR = {name: [issue[name] for issue in ISSUES] for name in ("id", "title", "state", "stars")}
 CSV = 'id,title,state,stars\n1,Login fails,open,3\n2,"Docs, please",closed,12\n3,Search is slow,Open,40\n'
+MARKDOWN = (
+    "| id | title | state | stars |\n|:---|---|---|---|\n| 1 | Login \\| fails | open | 3 |\n"
+    "| 2 | `Docs` | closed | 12 |\n| 3 | Search is slow | Open | 40 |\n"
+)
+PSQL = (
+    " id |     title      | state  | stars \n----+----------------+--------+-------\n"
+    "  1 | Login fails    | open   |     3\n  2 | Docs, please   |        |    12\n"
+    "  3 | Search is slow | Open   |    40\n(3 rows)\n"
+)
+MYSQL = (
+    "+----+-------+--------+-------+\n| id | title | state  | stars |\n+----+-------+--------+-------+\n"
+    "|  1 | Login | open   |     3 |\n|  2 | Docs  | closed |    12 |\n|  3 | Slow  | Open   |    40 |\n"
+    "+----+-------+--------+-------+\n"
+)
+ALIGNED = (
+    "ID   TITLE            STATE    STARS\n1    Login  fails     open     3\n2    Docs, please     closed   12\n"
+    "3    Search is slow   Open     40\n"
+)
 LISTS = [list(COLUMNAR), *([issue[name] for name in COLUMNAR] for issue in ISSUES)]
 APART = {"columns": [{"name": name, "type": "x"} for name in COLUMNAR], "rows": LISTS[1:]}
 
@@ -55,9 +73,17 @@ def ids(where: Any, value: Any = ISSUES) -> list[str]:
         {"body": json.dumps(ISSUES)},
         {"other": [{"id": 9}], "items": ISSUES},
         CSV.replace('"Docs, please"', "Docs").replace(",", "|"),
+        MARKDOWN,
+        f"# Issues\n\nAll of them:\n\n{MARKDOWN}\n| a | b |\n|---|---|\n| 1 | 2 |\n",
+        MARKDOWN.replace("|:---|---|---|---|", "| --- | - | - | -: |").replace("\n", "\r\n"),
+        PSQL,
+        PSQL.replace("|", "│").replace("-", "─").replace("+", "┼"),
+        MYSQL,
+        {"text": MARKDOWN},
     ],
     ids=["records", "within", "columns", "columns within", "lists", "apart", "apart within", "csv", "semicolons",
-         "tabs", "lines", "in a text", "the longer of two", "bars"],
+         "tabs", "lines", "in a text", "the longer of two", "bars", "markdown", "markdown in prose",
+         "markdown of Windows", "psql", "drawn", "mysql", "markdown in an object"],
 )  # fmt: skip
 def test_every_form_of_a_table(value: Any) -> None:
     """Proves: C9. The same rows, whichever form a server chose."""
@@ -229,6 +255,19 @@ def test_what_cannot_be_chosen(asked: dict[str, Any], said: str) -> None:
     assert said in str(refused.value)
 
 
+def test_columns_below_names_in_capitals() -> None:
+    """As `kubectl` prints them: a cell may be empty, or have wide gaps in it."""
+    assert read(ALIGNED, columns="stars, Title", where="state = open") == [
+        "STARS,TITLE",
+        "3,Login  fails",
+        "40,Search is slow",
+    ]
+    no_state = ALIGNED.replace("closed", "      ")
+    assert read(no_state, columns="id", where="state is null or stars = 12") == ["ID", "2"]
+    wide = ALIGNED.replace("Search is slow   Open ", "Search is slow and long   Open ")
+    assert read(wide, where="id = 3") == ["ID,TITLE,STATE,STARS", "3,Search is slow and long,Open,40"]
+
+
 def test_a_text_that_is_no_table() -> None:
     for text in (
         "Only words.\nAnd more, of them.",
@@ -239,6 +278,7 @@ def test_a_text_that_is_no_table() -> None:
         "[[1, 2], [3, 4]]",
         '{"a": [], "b": []}',
         "id,b\n1,2\nwords\nmore of them\nand more",
+        "A  LINE IN CAPITALS\n",
     ):
         with pytest.raises(BadRead, match="There is no table"):
             read(text, columns="id")

@@ -20,28 +20,28 @@ _LONG: Final = 40
 _COLUMNS: Final = 40
 _DELIMITERS: Final = ("\t", ";", "|", "│", ",")
 _BARS: Final = ("|", "│")
-_RULE: Final = re.compile(r"[\s|:+\-\u2500-\u257f]*")
+RULE: Final = re.compile(r"[\s|:+\-\u2500-\u257f]*")
 # As `kubectl` and `docker` print tables: names in capitals, with spaces between.
-_ALIGNED: Final = re.compile(r"[A-Z][A-Z0-9 _()%/.-]* {2,}[A-Z][A-Z0-9 _()%/.-]*")
-_GAP: Final = re.compile(r"\s{2,}|\t")
+ALIGNED: Final = re.compile(r"[A-Z][A-Z0-9 _()%/.-]* {2,}[A-Z][A-Z0-9 _()%/.-]*")
+GAP: Final = re.compile(r"\s{2,}|\t")
 
 
 def columns(text: str) -> Iterator[str] | None:
     """Return lines about the columns of a table; None if the text is none."""
-    if _RULE.fullmatch(text[: max(0, text.find("\n"))]):
+    if RULE.fullmatch(text[: max(0, text.find("\n"))]):
         # The upper edge.
         text = text[text.find("\n") + 1 :]
     lines = text[: _LINES * 1_000].split("\n")[:_LINES]
-    if len(lines[0]) <= _HEADER and _ALIGNED.fullmatch(lines[0].strip()):
-        return _columns(_GAP.split(line.strip()) for line in text.splitlines())
+    if len(lines[0]) <= _HEADER and ALIGNED.fullmatch(lines[0].strip()):
+        return _columns(GAP.split(line.strip()) for line in text.splitlines())
     for delimiter in _DELIMITERS:
-        counts = {line.count(delimiter) for line in lines[1:] if line.strip() and not _RULE.fullmatch(line)}
+        counts = {line.count(delimiter) for line in lines[1:] if line.strip() and not RULE.fullmatch(line)}
         names = lines[0].split(delimiter)
         # The first line has names, and they are no numbers.
         if len(lines) < _LINES or len(names) < 2 or any(name.strip()[:1].isdigit() for name in names):
             continue
         if _are_alike(lines, delimiter, counts):
-            lines_of_rows = (line for line in text.splitlines() if line.strip() and not _RULE.fullmatch(line))
+            lines_of_rows = (line for line in text.splitlines() if line.strip() and not RULE.fullmatch(line))
             if delimiter in _BARS:
                 # Quotes mean nothing in such a table.
                 return _columns(line.split(delimiter) for line in lines_of_rows)

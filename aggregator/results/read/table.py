@@ -1,8 +1,8 @@
 """Tables in results: chosen columns of the rows that meet conditions, as CSV.
 
 A table is an array of objects, an array of arrays under a row of names, an object of columns of one length, rows beside
-their names (`{"columns": [...], "rows": [...]}`), CSV, or the only table within an object. Law: every pass is linear
-and bounded; a condition of a model is data, and never code.
+their names (`{"columns": [...], "rows": [...]}`), CSV, a table of text with bars or aligned columns, or the only table
+within an object. Law: every pass is linear and bounded; a condition of a model is data, and never code.
 """
 
 import csv
@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from aggregator.domain.names import loosened
+from aggregator.results.read.columns import ALIGNED, GAP, RULE
 from aggregator.results.read.conditions import RowFilter, holds
 from aggregator.results.read.path import BadRead
 from aggregator.results.read.values import NoValue, opened
@@ -31,6 +32,9 @@ _DELIMITERS: Final = (",", "\t", ";", "|")
 _NAMES_OF_COLUMNS: Final = ("columns", "fields", "headers", "header", "schema")
 _NAMES_OF_ROWS: Final = ("rows", "data", "values", "records", "items")
 _INSIDE: Final = re.compile(r"[.\[]")
+# Between the cells of a table of text; Markdown writes a bar in a cell with a backslash.
+_BAR: Final = re.compile(r"(?<!\\)[|│]")
+_NAME_ABOVE: Final = re.compile(r"\S+(?: \S+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +66,8 @@ def table_of(value: Any) -> Table:
         raise BadRead(f"`columns` and `where` cannot be read here: {problem}.") from None
     if found is None:
         raise BadRead(
-            "There is no table to choose from: `columns` and `where` take an array of objects, or CSV. Give the `path` "
-            "to it, or read by offset, or with grep."
+            "There is no table to choose from: `columns` and `where` take an array of objects, CSV, or a table of "
+            "text. Give the `path` to it, or read by offset, or with grep."
         )
     if len(found.rows) > ROWS_AT_MOST:
         raise BadRead(f"The table has more than {ROWS_AT_MOST:,} rows. Take fewer, with a path as `rows[0:1000]`.")
@@ -112,7 +116,7 @@ def _table(value: Any, *, deeper: bool) -> Table | None:
                 return _table(opened(Raw(value.encode("utf-8", "surrogatepass"))), deeper=deeper)
             except NoValue:
                 return None
-        return _of_csv(value)
+        return _of_bars(value) or _of_aligned(value) or _of_csv(value)
     if isinstance(value, list):
         return _of_list(value)
     if not isinstance(value, dict):
@@ -170,6 +174,55 @@ def _of_columns(members: Mapping[str, Any]) -> Table | None:
     cells = list(members.values())
     count = min(len(cells[0]), ROWS_AT_MOST + 1)
     return Table(names, [dict(zip(names, (column[at] for column in cells), strict=True)) for at in range(count)])
+
+
+def _of_bars(text: str) -> Table | None:
+    """Return the longest table of a text with bars between cells and a rule below the names, or None.
+
+    Markdown, `psql`, `mysql` and terminals write tables so.
+    """
+    if "|" not in text and "│" not in text:
+        return None
+    names, rows, above, longest = list[str](), list[list[str]](), list[str](), Table((), ())
+    for line in (*text.split("\n"), ""):
+        if RULE.fullmatch(line) and line.strip(" |│\r\t"):
+            names, above = names or above, []
+            continue
+        cells = _between_bars(line)
+        if names and len(cells) == len(names):
+            rows.append(cells)
+            continue
+        if len(rows) > len(longest.rows):
+            longest = _under(names, rows)
+        names, rows, above = [], [], cells if len(cells) > 1 else []
+    return longest if longest.rows else None
+
+
+def _between_bars(line: str) -> list[str]:
+    line = line.strip()
+    if not _BAR.search(line):
+        return []
+    line = line.removeprefix(line[0] if line[0] in "|│" else "")
+    cells = _BAR.split(line[:-1] if line[-1:] in ("|", "│") and line[-2:-1] != "\\" else line)
+    return [cell.strip().replace("\\|", "|") for cell in cells]
+
+
+def _of_aligned(text: str) -> Table | None:
+    """Return the table of a text with names in capitals above aligned columns, as `kubectl` prints them, or None."""
+    head, _, rest = text.strip("\n").partition("\n")
+    if not rest or not ALIGNED.fullmatch(head.strip()):
+        return None
+    starts = [found.start() for found in _NAME_ABOVE.finditer(head)]
+    rows = [cells for line in rest.split("\n") if (cells := _below(line, starts))]
+    return _under(GAP.split(head.strip()), rows) if rows else None
+
+
+def _below(line: str, starts: Sequence[int]) -> list[str]:
+    """Return the cells of a line that begin below the names, or between wide gaps if one reaches over a beginning."""
+    if any(line[start - 1 : start].strip() for start in starts[1:]):
+        cells = GAP.split(line.strip())
+        return cells if len(cells) == len(starts) else []
+    return [line[start:end].strip() for start, end in zip(starts, (*starts[1:], None), strict=True)]
 
 
 def _of_csv(text: str) -> Table | None:
