@@ -210,6 +210,14 @@ _ROWS: Final = (
         "it lacks the variable {}",
         "Write {} under `env` of its entry.",
     ),
+    _row(
+        r"\bfetch failed\b|getaddrinfo (?:ENOTFOUND|EAI_AGAIN)|connect (?:ECONNREFUSED|ETIMEDOUT|ENETUNREACH)"
+        r"|Name or service not known|Temporary failure in name resolution|getaddrinfo failed"
+        r"|Max retries exceeded with url",
+        "environment",
+        "an address that it needs to start does not answer",
+        "Look at the network, a proxy (HTTPS_PROXY), and the addresses in `args` and `env` of its entry.",
+    ),
 )
 _NODE: Final = re.compile(r"(?:Reference|Type)Error: [^\n]*(?:\n[^\n]*){0,20}?\nNode\.js v(\d+)\.")
 

@@ -233,6 +233,21 @@ ENDED: Final = (
         "lacks the variable SLACK_BOT_TOKEN",
         "Write SLACK_BOT_TOKEN under `env`",
     ),
+    EndedProgram(
+        "fetch",
+        "Fatal error in main(): Error: Failed to initialize component example tool: fetch failed\n"
+        "    at Object.ctx (file:///x/dist/stdio.js:364:13)",
+        "server_environment",
+        "an address that it needs to start does not answer",
+        "HTTPS_PROXY",
+    ),
+    EndedProgram(
+        "python-address",
+        "httpx.ConnectError: [Errno -3] Temporary failure in name resolution",
+        "server_environment",
+        "an address that it needs to start does not answer",
+        "HTTPS_PROXY",
+    ),
 )
 
 
