@@ -57,6 +57,26 @@ def test_what_is_kept_is_an_hour(metrics: Metrics, clock: Clock) -> None:
     assert counted.slowest[0].calls < MINUTES
 
 
+def test_what_a_machine_did_before_it_slept_is_not_of_the_last_hour(metrics: Metrics, clock: Clock) -> None:
+    for slept in (MINUTES, 5 * MINUTES):
+        hour = LastHour(metrics, clock)
+        metrics(call("error"))
+        began, clock.minutes = clock.minutes, clock.minutes + slept
+        found = hour.hour()
+        assert [(one.at, one.calls) for one in found.minutes] == [(clock.minutes * 60, 0)]
+        assert (found.slowest, found.failing) == ((), ())
+        clock.minutes = began + 2 * slept
+
+
+def test_the_failures_of_a_tool_are_those_of_all_its_agents(metrics: Metrics, clock: Clock) -> None:
+    hour = LastHour(metrics, clock)
+    for agent in ("one", "other"):
+        for status in ("error", "timeout", "timeout", "ok"):
+            metrics(call(status, agent_id=agent))
+    (tool,) = hour.hour().failing
+    assert (tool.calls, tool.failed) == (8, 6)
+
+
 def test_tools_are_told_by_what_is_wrong_with_them(metrics: Metrics, clock: Clock) -> None:
     """E12: the slowest and those that fail, each with its numbers."""
     hour = LastHour(metrics, clock)

@@ -75,7 +75,7 @@ class Requesting:
 
 @pytest.fixture
 async def host() -> AsyncIterator[Requesting]:
-    async with asyncio.timeout(BOUND), Tasks("a test") as tasks:
+    async with Tasks("a test") as tasks:
         yield Requesting(tasks)
 
 
