@@ -1,5 +1,8 @@
 """Who answers for whom: decided from plain values, in any order of what can happen."""
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from aggregator.domain.errors import (
     OverLimit,
+    StaleState,
     UpstreamBadAnswer,
     UpstreamHttpStatus,
     UpstreamLost,
@@ -14,8 +18,10 @@ from aggregator.domain.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
-from aggregator.gateway.calls.failover import STABLE, choose, goes_on, together
-from aggregator.policy.limits import Limit, LimitKind, Limits, ResultLimit
+from aggregator.domain.records import ToolRecord
+from aggregator.gateway.calls.failover import STABLE, Failover, choose, goes_on, together
+from aggregator.policy.limits import OF_RESULTS, Limit, LimitKind, Limits, ResultLimit
+from tests.faults.app_harness import server_config
 from tests.laws import examples
 
 
@@ -101,8 +107,9 @@ LIMIT = st.builds(
 )
 RESULT = st.none() | st.builds(lambda most: ResultLimit(most, "rule", "file:1"), st.integers(1, 9))
 LIMITS = st.builds(
-    lambda counted, result: Limits(tuple({limit.counter: limit for limit in counted}.values()), result),
+    lambda counted, result, tokens: Limits(tuple({limit.counter: limit for limit in counted}.values()), result, tokens),
     st.lists(LIMIT, max_size=4),
+    RESULT,
     RESULT,
 )
 
@@ -116,5 +123,88 @@ def test_no_limit_is_lost_and_none_counts_twice(first: Limits, other: Limits, ch
     missing = {limit.counter for limit in (*first.counted, *other.counted)} - set(counters)
     paid = {limit.counter for limit in first.counted if limit.kind != "concurrent"}
     assert missing == (paid if charged else set())
-    bounds = [limits.result.most for limits in (first, other) if limits.result is not None]
-    assert (both.result.most if both.result is not None else None) == min(bounds, default=None)
+    for name in OF_RESULTS:
+        ours, *theirs = (_most(limits, name) for limits in (both, first, other))
+        assert ours == min((most for most in theirs if most is not None), default=None), "the strictest counts"
+
+
+def _most(limits: Limits, name: str) -> int | None:
+    bound = limits.result if name == "result_bytes" else limits.tokens
+    return bound.most if bound is not None else None
+
+
+def named(server: str) -> ToolRecord:
+    return ToolRecord(server, server, "get", {"name": "get", "inputSchema": {}}, {}, 1.0)
+
+
+STALE = StaleState("it is another server's")
+AWAY = UpstreamUnavailable("a", "It is away.")
+
+
+@pytest.mark.parametrize(
+    ("error", "number", "usually", "after_a_question"),
+    [
+        (AWAY, 0, True, False),
+        (AWAY, 1, True, False),
+        (ERRORS["over a limit"], 0, False, False),
+        (ERRORS["over a limit"], 1, True, False),
+        (STALE, 0, False, True),
+        (STALE, 1, False, True),
+        (ERRORS["bug"], 1, False, False),
+    ],
+)
+def test_a_call_that_asked_something_goes_on_to_no_other_server(
+    error: Exception, number: int, usually: bool, after_a_question: bool
+) -> None:
+    """Proves: C18. One of them knows the question, and the call may have run there; which one, a stale state tells."""
+    line = [named("a"), named("b")]
+    for resumed, goes_on_now in ((False, usually), (True, after_a_question)):
+        failover = Failover({})
+        attempts = failover.attempts(line, cast(Any, None), resumed=resumed)
+        assert attempts.goes_on_after(line[number], error, repeatable=True) is goes_on_now
+        passed_over = {line[number].server} if goes_on_now and error is AWAY else set()
+        assert failover._passed_over.keys() == passed_over
+
+
+@pytest.mark.parametrize(
+    ("facts", "well"),
+    [
+        ({}, True),
+        ({"answers": False}, False),
+        ({"state": "starting"}, False),
+        ({"state": "starting", "connect_seconds": 0.1}, True),
+        ({"state": "starting", "connect_seconds": 0.1, "answers": False}, False),
+        ({"state": "unavailable"}, False),
+        ({"state": "unavailable", "connect_seconds": 0.1}, False),
+        ({"state": "stopped", "startable": True}, True),
+    ],
+)
+def test_which_servers_are_tried(facts: Any, well: bool) -> None:
+    """One that starts again is waited for; one that never came up is tried only if no other is well."""
+    upstreams: Any = {"a": server("a", **facts), "b": server("b")}
+    line = [named("a"), named("b")]
+    order = [(tool.server, others_left) for tool, others_left in Failover(upstreams).order(line)]
+    assert order == ([("a", True), ("b", False)] if well else [("b", False), ("a", False)])
+
+
+def server(name: str, *, answers: bool = True, startable: bool = False, **facts: Any) -> Any:
+    given = {
+        "state": "ready",
+        "connect_seconds": None,
+        "config": server_config(name, type="stdio", command="x"),
+        **facts,
+    }
+    health, lifecycle = SimpleNamespace(answers=answers, since=0.0), SimpleNamespace(startable=startable)
+    return SimpleNamespace(**given, health=health, lifecycle=lifecycle)
+
+
+def test_a_server_that_was_passed_over_is_remembered_while_it_is_there() -> None:
+    """It counts as well from then on only; of one that is gone nothing is left."""
+    upstreams: Any = {"a": server("a"), "b": server("b")}
+    failover = Failover(upstreams)
+    failover.note_passed_over("a")
+    failover.rebuild(lambda upstream: ())
+    assert failover._passed_over.keys() == {"a"}
+    del upstreams["a"]
+    failover.rebuild(lambda upstream: ())
+    assert failover._passed_over == {}

@@ -99,3 +99,18 @@ async def test_a_server_cannot_say_it_in_our_name(open_harness: OpenHarness) -> 
         meta = (await harness.call(harness.host("local"), "maps.drive"))["result"]["_meta"]
         assert meta[KEY]["server"] == "maps"
         assert meta.keys() == {KEY, "vendor/x"}
+
+
+@pytest.mark.parametrize("parts", [("_meta", "structuredContent"), ("structuredContent", "_meta")])
+def test_the_newest_time_is_told_wherever_it_stands(parts: tuple[str, str]) -> None:
+    """Also among blocks; what is no such time is passed over."""
+    newer, older = "2026-02-01", "2025-12-31"
+    block = {"type": "text", "annotations": {"lastModified": older}}
+    for first, second in ((newer, older), (older, newer)):
+        assert updated_at({parts[0]: {"updated_at": first}, parts[1]: {"lastUpdated": second}}) == newer
+        assert updated_at({parts[0]: {"updatedAt": first, "last_modified": second}}) == newer
+    assert updated_at({parts[0]: {"updated_at": newer}, "content": [block]}) == newer
+    assert updated_at({parts[0]: {"updated_at": ""}, "content": [{"type": "text"}, block]}) == older
+    assert updated_at({parts[0]: {"updated_at": ""}}) is None
+    assert updated_at({parts[0]: {"updated_at": "x" * 40}}) == "x" * 40
+    assert updated_at({parts[0]: {"updated_at": "x" * 41}}) is None

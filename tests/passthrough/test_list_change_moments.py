@@ -150,8 +150,7 @@ async def test_a_change_during_a_comparison_is_compared_too(here: Here) -> None:
     here.lists.late = False
     here.all.attach(other)
     here.lists.change("tools", "prompts")
-    here.all.announce()
-    await until(lambda: here.all._pending is not None)
+    here.all._notify()
     here.lists.go.set()
     await here.settled()
     assert (sorted(here.host.told), other.told) == (["prompts", "tools"], ["tools", "prompts"])

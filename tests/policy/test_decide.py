@@ -423,6 +423,30 @@ def test_a_uri_is_denied_in_any_spelling_of_the_rule(written: str, asked: str) -
 
 
 @pytest.mark.parametrize(
+    ("body", "also", "expected"),
+    [
+        ({"allow": ["resource:s.*"]}, ("file:///odd",), "allow"),
+        ({"allow": ["resource:s.*"], "deny": ["resource:s.file:///odd"]}, ("file:///odd",), "deny"),
+        ({"allow": ["resource:s.*"], "deny": ["resource:s.file:///odd"]}, ("file:///x", "file:///odd"), "deny"),
+        ({"allow": ["resource:s.*"], "deny": ["resource:s.file:///odd"]}, (), "allow"),
+        ({"allow": ["resource:s.file:///odd"]}, ("file:///odd",), "deny"),
+        ({"allow": ["resource:s.file:///a"]}, ("file:///odd",), "allow"),
+        ({"allow": ["resource:s.*"], "confirm": ["resource:*odd"]}, ("file:///odd",), "confirm"),
+        ({"allow": ["resource:s.*"], "deny": ["skill:s.pay"]}, ("skill://pay/x",), "deny"),
+        ({"allow": ["resource:s.*"], "deny": ["skill:s.pay"]}, ("skill://other/x",), "allow"),
+        ({"allow": ["skill:s.pay"]}, ("skill://pay/x",), "deny"),
+    ],
+)
+def test_another_spelling_in_the_list_denies_and_does_not_allow(
+    body: dict[str, Any], also: tuple[str, ...], expected: str
+) -> None:
+    """Proves: D5. The server may take the URI for the one that it lists."""
+    rules = rules_of(one(**body))
+    for _ in range(2):
+        assert rules.decide_target(Target("resource", "s", "s", "file:///a", also=also)).verdict == expected
+
+
+@pytest.mark.parametrize(
     ("body", "uri", "expected"),
     [
         ({"allow": ["resource:s.file:///a/b"]}, "file:///a/b", "allow"),

@@ -10,6 +10,7 @@ from aggregator.policy.explain import explain
 from aggregator.policy.files.cases import PolicyCase, read_cases, run_case
 from aggregator.policy.files.known_names import KnownNames
 from aggregator.policy.files.lint import lint
+from aggregator.policy.full_names import parse_full_name
 from aggregator.policy.patterns import Target
 
 from .build import READ_ONLY, book, tool
@@ -275,3 +276,12 @@ def test_files_of_cases(tmp_path: Path) -> None:
         "b.yaml:2: cases[0].expect: Expected allow or deny or confirm or invalid, got 'alow'. Did you mean `allow`?",
         "b.yaml:2: cases[0].tol: There is no key `tol` here. Did you mean `tool`?",
     ]
+
+
+@pytest.mark.parametrize("kind", ["tool", "resource", "prompt", "skill"])
+@pytest.mark.parametrize(("prefix", "server"), [("shop", "crm-1"), ("crm-1", "crm-1"), ("new", "new")])
+def test_a_full_name_begins_with_the_prefix_of_its_server(kind: str, prefix: str, server: str) -> None:
+    """Tenants and `server:` patterns go by the id; a prefix that is not known stands for itself."""
+    name = {"resource": "x://a.b"}.get(kind, "get.it")
+    found = parse_full_name(f"{'' if kind == 'tool' else f'{kind}:'}{prefix}.{name}", {"shop": "crm-1"})
+    assert (found.kind, found.server, found.prefix, found.name) == (kind, server, prefix, name)

@@ -76,7 +76,26 @@ def test_what_only_looks_alike_does_not_fit(claims: dict[str, object]) -> None:
 def test_wildcards_are_no_other_patterns() -> None:
     made = book('who: [{ subject: "a[b]?*", agent: guest }]')
     assert made.who(token("a[b]?c")).agent_id == "guest"
-    assert made.who(token("abxc")).agent_id is None
+    assert [made.who(token(one)).agent_id for one in ("abxc", "a[b]xc", "a[b]", "ba[b]?c")] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("scopes", "groups", "fits"),
+    [
+        ({"read", "mcp"}, ("staff",), True),
+        ({"read", "mcp", "more"}, ("guests", "admins"), True),
+        ({"read"}, ("staff",), False),
+        ({"mcp"}, ("staff",), False),
+        ({"read", "mcp"}, ("guests",), False),
+        ({"read", "mcp"}, (), False),
+    ],
+)
+def test_a_rule_wants_all_of_its_scopes_and_one_of_its_groups(
+    scopes: set[str], groups: tuple[str, ...], fits: bool
+) -> None:
+    made = book("who: [{ scopes: [read, mcp], groups: [staff, admins], agent: guest }]")
+    found = made.who(token(scopes=frozenset(scopes), groups=groups)).agent_id
+    assert found == ("guest" if fits else None)
 
 
 @given(st.text(min_size=1, max_size=80), st.text(min_size=1, max_size=80))
