@@ -255,6 +255,78 @@ from types import SimpleNamespace
 x = json.loads('{"a": {"b": [ {"c": 5} ]}}', object_hook=lambda d: SimpleNamespace(**d))
 print(x.a.b[0].c)
 """,
+    "reversed": r"""
+class Stack(list):
+    def push(self, x):
+        self.append(x)
+s = Stack([1, 2, 3])
+print(list(reversed(s)), s)
+class Deck:
+    def __init__(self):
+        self.cards = [1, 2, 3]
+    def __len__(self):
+        return 3
+    def __getitem__(self, at):
+        return self.cards[at]
+print(list(reversed(Deck())), [card for card in reversed(Deck())])
+class Pair:
+    def __init__(self):
+        self.items = [1, 2]
+    def __reversed__(self):
+        return iter(self.items[::-1])
+    def __iter__(self):
+        return iter(self.items)
+print(list(reversed(Pair())), [x for x in reversed(Pair())], list(reversed([1, 2])), "".join(reversed("ab")))
+for x in reversed(Pair()):
+    print(x)
+class Countdown:
+    def __init__(self, start):
+        self.start = start
+    def __iter__(self):
+        yield from range(self.start)
+    def __reversed__(self):
+        n = self.start
+        while n:
+            n -= 1
+            yield n
+print(list(reversed(Countdown(3))), list(Countdown(3)))
+for n in reversed(Countdown(2)):
+    print(n)
+class Named(dict):
+    def first(self):
+        return next(iter(self))
+d = Named(a=1, b=2)
+print(list(reversed(d)), list(reversed({"x": 1, "y": 2})))
+class Plain:
+    pass
+try:
+    reversed(Plain())
+except TypeError as error:
+    print(error)
+""",
+    "methods_of_bases": r"""
+class Dot(dict):
+    __getattr__ = dict.get
+d = Dot({"a": 1, "title": "t"})
+print(d.a, d.title, d.missing, d["a"], len(d), d)
+print(getattr(d, "a"), d.get("zz", 5), [one.a for one in map(Dot, [{"a": 1}, {"a": 2}])])
+class Strict(dict):
+    __getattr__ = dict.__getitem__
+s = Strict(a=2)
+print(s.a)
+try:
+    s.b
+except KeyError as error:
+    print("KeyError", error)
+class Money:
+    def __init__(self, n):
+        self.n = n
+    def __add__(self, other):
+        return Money(self.n + getattr(other, "n", other))
+    __radd__ = __add__
+    label = str.upper
+print(sum([Money(1), Money(2)]).n)
+""",
 }
 
 
@@ -271,6 +343,7 @@ async def test_a_program_prints_what_it_prints_in_python(
     [
         ("call_tool('orders').title", "AttributeError: 'dict' object has no attribute 'title'"),
         ("import struct", "Use int.from_bytes"),
+        ("class D(dict):\n    __setattr__ = dict.__setitem__\n", "`__setattr__` of a class"),
         ("import json\njson.loads('{}', object_pairs_hook=list)", "object_hook, not object_pairs_hook"),
         ("import ipaddress\nstr(next(ipaddress.ip_network('10.0.0.0/8').hosts()))", "10.0.0.1"),
     ],

@@ -30,7 +30,7 @@ COMPARING_ADDED: Final = frozenset({"Fraction", "ipaddress", "ip_address", "ip_n
 _READER: Final = "HTMLParser"
 _ENCODER: Final = "JSONEncoder"
 _COMPARING: Final = frozenset({"__lt__", "__gt__", "__le__", "__ge__"})
-_PROTOCOLS: Final = frozenset({"__len__", "__bool__", "__getitem__", "__contains__", "__format__"})
+_PROTOCOLS: Final = frozenset({"__len__", "__bool__", "__getitem__", "__contains__", "__format__", "__reversed__"})
 # The kinds of methods, by their decorators.
 KINDS: Final = {
     "staticmethod": "static",
@@ -73,6 +73,25 @@ class ClassFacts(NamedTuple):
     def protocols(self) -> bool:
         """Whether a class of the program defines `__len__`, `__bool__` or another method of these."""
         return not self.methods.isdisjoint(_PROTOCOLS)
+
+
+def with_methods_of_bases(tree: ast.Module) -> ast.Module:
+    """Return a program whose classes define the methods that they take from a base: `__getattr__ = dict.get`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef):
+            bases = {last_name(base) for base in node.bases} & _CONTAINERS.keys()
+            node.body = [_method_of_base(part, bases) for part in node.body]
+    return tree
+
+
+def _method_of_base(part: ast.stmt, bases: set[str]) -> ast.stmt:
+    if not (isinstance(part, ast.Assign) and isinstance(part.targets[0], ast.Name) and len(part.targets) == 1):
+        return part
+    said, of = part.targets[0].id, part.value
+    if not (said.startswith("__") and isinstance(of, ast.Attribute) and last_name(of.value) in bases):
+        return part
+    made = ast.parse(f"def {said}(self, *given):\n    return super().{of.attr}(*given)").body[0]
+    return ast.fix_missing_locations(ast.copy_location(made, part))
 
 
 def facts_of(tree: ast.Module) -> ClassFacts:

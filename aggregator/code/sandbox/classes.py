@@ -34,7 +34,6 @@ _NO_METHODS: Final = {
     "__set_name__": "give the name as an argument",
     "__get__": "write a method",
     "__set__": "write a method",
-    "__reversed__": "write a method that returns a list",
     "__del__": "call a method at the end",
 }
 _ASKING: Final = {"getattr": "_x_attr_or", "hasattr": "_x_has"}

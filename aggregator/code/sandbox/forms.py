@@ -10,7 +10,13 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from aggregator.code.sandbox.class_facts import COMPARING_ADDED, MAPPINGS_ADDED, ClassFacts, facts_of
+from aggregator.code.sandbox.class_facts import (
+    COMPARING_ADDED,
+    MAPPINGS_ADDED,
+    ClassFacts,
+    facts_of,
+    with_methods_of_bases,
+)
 from aggregator.code.sandbox.classes import ClassForms
 from aggregator.code.sandbox.classes_source import CLASSES
 from aggregator.code.sandbox.containers_source import ATTRIBUTES, CONTAINERS, ENCODER, MAPPINGS
@@ -114,6 +120,7 @@ def _written(code: str, tree: ast.Module) -> tuple[str, str, Lines]:
     Raises:
         Refusal: a form cannot be written in others.
     """
+    tree = with_methods_of_bases(tree)
     own = frozenset(node.name for node in ast.walk(tree) if isinstance(node, _DEFINED))
     tree = with_missing_errors(tree, own)
     inits = InitForms()

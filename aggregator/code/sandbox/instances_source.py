@@ -111,9 +111,18 @@ def max(*values, **more):
     return _x_first(values, more, True)
 """
 
-# Instances with `__len__`, `__bool__`, `__getitem__`, `__contains__` and `__format__`.
+# Instances with `__len__`, `__bool__`, `__getitem__`, `__contains__`, `__format__` and `__reversed__`.
 PROTOCOLS: Final = """
-_x_bool = bool
+_x_bool, _x_reversed = bool, reversed
+
+def reversed(one):
+    if type(one) in _x_mros and hasattr(one, "__reversed__"):
+        return one.__reversed__()
+    if type(one) in _x_mros and hasattr(one, "keys"):
+        return iter(list(one.keys())[::-1])
+    if type(one) in _x_mros and hasattr(one, "__getitem__"):
+        return iter([one.__getitem__(at) for at in range(len(one) - 1, -1, -1)])
+    return _x_reversed(one)
 
 def len(one):
     return one.__len__() if type(one) in _x_mros or type(one) is _x_Enumeration else _x_len(one)
