@@ -187,7 +187,8 @@ async def test_a_question_ends_with_the_request_it_belongs_to(host: Requesting) 
     task = host.tasks.start(run())
     await until(lambda: peer.only_waiting() is not None, "it is asked")
     peer.end_input("the session ended")
-    assert await task
+    async with asyncio.timeout(BOUND):
+        assert await task
     assert b'"error"' not in host.body
     assert not exchange.succeeded
 
@@ -303,7 +304,8 @@ async def test_how_a_call_ends_that_a_task_has_taken_over(host: Requesting, end:
     if end == "answered" or (end == "left" and not modern):
         assert not task.done(), "in the handshake eras a closed connection means nothing"
         it.answer.set()
-    await task
+    async with asyncio.timeout(BOUND):
+        await task
     assert it.answered is it.answer.is_set()
     if end != "left":
         assert (b'"result"' in host.body) is (end == "answered")
