@@ -31,14 +31,14 @@ def test_the_file_that_grows_counts_as_those_that_wait(tmp_path: Path) -> None:
     """D9: to the byte; what is refused is in no file, and what came before stays."""
     (tmp_path / "tried").mkdir()
     tried = Spill(tmp_path / "tried" / "a.db", 2**20)
-    tried.keep([told("kept")], None, 1.0)
+    tried.keep([told("kept")], None, 0.5)
     grow(tried, "first")
     grow(tried, "second")
     room = size_of(tried.base)
     for less in (0, 1):
         (tmp_path / str(less)).mkdir()
         spill = Spill(tmp_path / str(less) / "a.db", room - less)
-        spill.keep([told("kept")], None, 1.0)
+        spill.keep([told("kept")], None, 0.5)
         grow(spill, "first")
         if less:
             with pytest.raises(SpillFull):
