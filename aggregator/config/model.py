@@ -174,7 +174,7 @@ class Config(ConfigModel):
 
     @property
     def names_policies(self) -> bool:
-        """True if the folder of the policy files is named, and not the usual one."""
+        """True if the configuration file names the folder of the policy files itself."""
         return "policies" in self.model_fields_set
 
     def with_entries(self, servers: tuple[ServerConfig, ...], left_out: Iterable[LeftOutEntry]) -> Self:
