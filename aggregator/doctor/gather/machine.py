@@ -144,7 +144,7 @@ def _holds(written: str, secrets: Iterable[str]) -> bool:
 def _can_be_narrowed(path: Path) -> bool:
     """Return whether this user can change the rights to a file.
 
-    A container gets its secrets from a mount for reading, often with a mode for everybody; no other user is in there.
+    Container platforms mount secrets read-only, often readable by all users; a container has no other users.
     """
     if sys.platform == "win32":
         return True
